@@ -16,7 +16,7 @@ from pinchpoint.cli.options import host_at, host_option, json_option
 from pinchpoint.cli.run import stop_on_signals
 from pinchpoint.cli.terminal import console, next_step
 from pinchpoint.dut import nics, placement, registry, vm
-from pinchpoint.dut.device import Form
+from pinchpoint.dut.device import Flavour
 from pinchpoint.engine import process
 from pinchpoint.engine.protocol import Backend
 from pinchpoint.host.guest_kernels import KERNELS
@@ -137,6 +137,7 @@ _COMMON_BACKENDS = ("dpdk", "af_packet")
 """Backends without which the quickstart, or the same over veth, cannot run; others are asked for by name only."""
 _LIBRARIES = Remedy(packages=process.LIBRARIES)
 _ENGINE: Final = "pinchpoint-engine"
+ByName = Mapping[str, Probe]
 
 
 @click.command(short_help="What this machine lacks, and how to fix it.")
@@ -169,7 +170,7 @@ def doctor(fix: bool, everything: bool, hugepages: int | None, yes: bool, as_jso
         return _code(probes)
     _print_probes(probes, everything)
     click.echo("\n".join(("", *devices)))
-    wanted = steps(probes, everything, hugepages, pool(host)[0])
+    wanted = steps(probes, fix and everything, hugepages, pool(host)[0])
     if fix:
         return _fix(host, probes, wanted, yes)
     if not away and (wanted or not _code(probes)):
@@ -178,35 +179,35 @@ def doctor(fix: bool, everything: bool, hugepages: int | None, yes: bool, as_jso
 
 
 def _diagnosis(host: Host, away: bool = False) -> tuple[list[Probe], list[str]]:
-    """All findings, and a sentence for each form of a device."""
+    """All findings, and a sentence for each flavour of a device."""
     boots = None if away else placement.boots(host)
     guests = () if boots is None else (*vm.probes(host), *boots.values())
     optional = (replace(probe, needed=False) for probe in guests)
     machine = (requirements.root(host), requirements.cpus(host, (), 2), *requirements.steadiness(host))
-    forms, engine = _forms(host), engine_probes(host)
-    probes = [*machine, *_device_probes(forms), *optional, *nics.probes(host), *engine.values()]
-    return probes, [_sentence(kind, form, host, engine, boots) for kind, own in forms.items() for form in own]
+    flavours, engine = _flavours(host), engine_probes(host)
+    probes = [*machine, *_device_probes(flavours), *optional, *nics.probes(host), *engine.values()]
+    return probes, [_sentence(kind, own, host, engine, boots) for kind, each in flavours.items() for own in each]
 
 
-def _forms(host: Host) -> Mapping[str, Sequence[Form]]:
+def _flavours(host: Host) -> Mapping[str, Sequence[Flavour]]:
     """Of each kind, the default one first."""
     kinds = sorted(registry.kinds(), key=lambda kind: kind != registry.default())
-    return {kind: tuple(registry.device(kind).forms(host)) for kind in kinds}
+    return {kind: tuple(registry.device(kind).flavours(host)) for kind in kinds}
 
 
-def _sentence(kind: str, form: Form, host: Host, engine: Mapping[str, Probe], boots: Mapping[str, Probe] | None) -> str:
+def _sentence(kind: str, flavour: Flavour, host: Host, engine: ByName, boots: ByName | None) -> str:
     """Whether it can run here or in a guest, or what it needs first; `boots`: of each kernel here. None: no guests."""
-    words, lacks = form.words[:1].upper() + form.words[1:], lacking(form, engine)
+    words, lacks = flavour.words[:1].upper() + flavour.words[1:], lacking(flavour, engine)
     if not lacks:
         return f"{words}: ready"
     needs = f"{words}: needs {lacks[0].name}{f' and {len(lacks) - 1} more' if lacks[1:] else ''}"
-    if form.fits_guest and boots is not None:
+    if flavour.fits_guest and boots is not None:
         for word in (word for word, probe in boots.items() if probe.ok):
-            inside = registry.device(kind).forms(host, Guest(word, KERNELS[word].LEAST_MB))
-            if any(own.words == form.words and not lacking(own, engine) for own in inside):
+            inside = registry.device(kind).flavours(host, Guest(word, KERNELS[word].LEAST_MB))
+            if any(own.words == flavour.words and not lacking(own, engine) for own in inside):
                 return f'{words}: ready in a guest, guest.kernel = "{word}"'
         absent = [kernel.provided_by() for word, kernel in KERNELS.items() if word not in boots]
-        if absent and lacks[0] in form.probes and lacks[0].remedy is None:
+        if absent and lacks[0] in flavour.probes and lacks[0].remedy is None:
             return f"{needs}, here or in a guest: {' or '.join(absent)}"
     return f"{needs}: {lacks[0].hint}" if lacks[0].hint else needs
 
@@ -250,22 +251,22 @@ def _asks() -> bool:
     return sys.stdin.isatty()
 
 
-def _device_probes(forms: Mapping[str, Sequence[Form]]) -> list[Probe]:
+def _device_probes(flavours: Mapping[str, Sequence[Flavour]]) -> list[Probe]:
     """What devices need; only the default kind, which the quickstart measures, must be there."""
     probes: dict[str, Probe] = {}
-    for kind, probe in ((kind, probe) for kind, own in forms.items() for form in own for probe in form.probes):
+    for kind, probe in ((kind, probe) for kind, own in flavours.items() for each in own for probe in each.probes):
         probes.setdefault(probe.name, replace(probe, needed=probe.needed and kind == registry.default()))
     return list(probes.values())
 
 
-def lacking(form: Form, engine: Mapping[str, Probe]) -> list[Probe]:
-    """What a machine with that engine lacks for a form."""
-    absent = Probe(f"engine backend {form.backend}", not engine[_ENGINE].ok, "not built in")
-    probes = (engine[_ENGINE], engine.get(form.backend, absent), *form.probes)
+def lacking(flavour: Flavour, engine: ByName) -> list[Probe]:
+    """What a machine with that engine lacks for a flavour."""
+    absent = Probe(f"engine backend {flavour.backend}", not engine[_ENGINE].ok, "not built in")
+    probes = (engine[_ENGINE], engine.get(flavour.backend, absent), *flavour.probes)
     return [probe for probe in probes if not probe.ok]
 
 
-def engine_probes(host: Host) -> Mapping[str, Probe]:
+def engine_probes(host: Host) -> ByName:
     """The engine, and if it runs each of its backends by its name."""
     try:
         backends = process.backends(host)

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from pinchpoint.cli.doctor import engine_probes, lacking
-from pinchpoint.cli.options import FILE, NEW_FILE
+from pinchpoint.cli.options import FILE, NEW_FILE, pair_of_words
 from pinchpoint.cli.terminal import next_step
 from pinchpoint.dut import registry
 from pinchpoint.host.facts import host_facts, look
@@ -70,11 +70,11 @@ def _choices(kind: str | None, lab: Host) -> list[Choice]:
     if kind is not None and not registry.device(kind).starters:
         raise InputError(f"init has no plain scenario of {kind}", f"--kind with one of {', '.join(able)}")
     devices = map(registry.device, able if kind is None else (kind,))
-    starting = [(form.starter, form) for device in devices for form in device.forms(lab) if form.starter]
+    starting = [(own.starter, own) for device in devices for own in device.flavours(lab) if own.starter]
     engine = engine_probes(lab)
     return [
-        Choice(starter, tuple(f"{probe.name} ({probe.detail})" for probe in lacking(form, engine)))
-        for starter, form in sorted(starting, key=lambda pair: pair[0].rank)
+        Choice(starter, tuple(f"{probe.name} ({probe.detail})" for probe in lacking(flavour, engine)))
+        for starter, flavour in sorted(starting, key=lambda pair: pair[0].rank)
     ]
 
 
@@ -100,14 +100,15 @@ Example:
 @click.command("import", short_help="Write a TRex profile (Python or YAML) as a scenario.", epilog=EXAMPLE)
 @click.argument("profile", type=click.Path(exists=True, dir_okay=False))
 @click.option("-o", "--out", "output", type=NEW_FILE, metavar="FILE", help="A new file.  [default: stdout]")
-@click.option("--tunable", "tunables", multiple=True, metavar="NAME=VALUE", help="An argument of a Python profile.")
+@click.option("--tunable", "tunables", type=pair_of_words("NAME=VALUE, e.g. packet_len=128", may_be_empty=True),
+              multiple=True, metavar="NAME=VALUE", help="An argument of a Python profile.")  # fmt: skip
 @click.option("--both-ways", is_flag=True, help="Also the streams of direction 1, from the second port.")
 @click.option("--bench", type=FILE, metavar="SCENARIO",
               help="Take all but its [[stream]] tables from here.  [default: ports that are joined]")  # fmt: skip
 @click.option("--ports", nargs=2, default=("left", "right"), show_default=True, metavar="FIRST SECOND",
               help="Names of the two [[port]] tables.")  # fmt: skip
 def import_profile(
-    profile: str, output: Path | None, tunables: tuple[str, ...], both_ways: bool, bench: Path | None,
+    profile: str, output: Path | None, tunables: tuple[tuple[str, str], ...], both_ways: bool, bench: Path | None,
     ports: tuple[str, str],
 ) -> int:  # fmt: skip
     """Write the streams of PROFILE as [[stream]] tables of a scenario.
@@ -117,20 +118,10 @@ def import_profile(
     does not do is refused with its name and line. Rates become shares of the load, which the measure chooses.
     """
     _require_new(output, "import", "-o with another name")
-    text = _scenario(profile, _pairs(tunables), both_ways, bench, ports)
+    text = _scenario(profile, dict(tunables), both_ways, bench, ports)
     streams = units.counted(text.count("\n[[stream]]\n"), "stream")
     _write(output, text, streams)
     return 0
-
-
-def _pairs(tunables: Sequence[str]) -> dict[str, str]:
-    pairs = {}
-    for tunable in tunables:
-        name, sign, value = tunable.partition("=")
-        if not sign or not name.isidentifier():
-            raise InputError(f"--tunable {tunable}: expected NAME=VALUE", "--tunable packet_len=128")
-        pairs[name] = value
-    return pairs
 
 
 def _scenario(

@@ -161,9 +161,9 @@ def show(run_folder: Path, as_json: bool) -> int:
     with opened(run_folder) as folder:
         if folder.read_result() is None:
             raise InputError(f"{run_folder}: no scenario has finished", f"pinchpoint run --resume {run_folder}")
-        print_stored(stored_run := StoredRun(folder), as_json)
-        if run_folder.is_dir():
-            next_step(*next_of(stored_run), as_json=as_json)
+        kept = StoredRun(folder)
+        print_stored(kept, as_json)
+        next_step(*(next_of(kept) if run_folder.is_dir() else ()), as_json=as_json)
     return 0
 
 

@@ -87,12 +87,12 @@ def setting(text: str) -> tuple[str, object]:
         return key.strip(), value.strip()
 
 
-def pair_of_words(expected: str) -> Callable[[str], tuple[str, str]]:
-    """What reads two words with `=` between them, and raises BadParameter, which names what is expected."""
+def pair_of_words(expected: str, may_be_empty: bool = False) -> Callable[[str], tuple[str, str]]:
+    """What reads two words with `=` between them; the second may be empty. BadParameter says what is expected."""
 
     def pair(text: str) -> tuple[str, str]:
-        first, _, second = text.partition("=")
-        if not first or not second:
+        first, equals, second = text.partition("=")
+        if not first or not equals or not (second or may_be_empty):
             raise click.BadParameter(f"{text!r}: expected {expected}")
         return first, second
 
@@ -135,16 +135,12 @@ def complete_groups(ctx: click.Context, param: click.Parameter, incomplete: str)
     return [CompletionItem(f"{before}{comma}{name}") for name in left if name.startswith(last)]
 
 
-_PACKAGED = Path(str(resources.files("pinchpoint"))) / "studies"
-_REPOSITORY = Path(__file__).parents[3] / "studies"
+_PACKAGED = Path(str(resources.files("pinchpoint"))) / "studies"  # in the repository a link
 
 
 def study_folders() -> dict[str, Path]:
     """The folder of every shipped study, by name."""
-    shelf = next((path.resolve() for path in (_PACKAGED, _REPOSITORY) if path.is_dir()), None)
-    if shelf is None:
-        return {}
-    return {path.name: path for path in sorted(shelf.iterdir()) if path.is_dir() and any(path.glob("*.toml"))}
+    return {path.name: path for path in sorted(_PACKAGED.resolve().glob("*")) if any(path.glob("*.toml"))}
 
 
 def study_folder(name: str) -> Path:

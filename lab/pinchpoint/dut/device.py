@@ -308,8 +308,8 @@ class Starter:
 
 
 @dataclass(frozen=True)
-class Form:
-    """A plain form of a kind, with one of its datapaths for instance, and what a machine must have for it."""
+class Flavour:
+    """A plain flavour of a kind, with one of its datapaths for instance, and what a machine must have for it."""
 
     words: str  # what it is, a noun phrase
     probes: tuple[Probe, ...]
@@ -331,7 +331,7 @@ class Device:
     starters: tuple[Starter, ...] = ()  # plain scenarios of it to begin with
 
     bench_type: ClassVar[type[Bench]]
-    backend: ClassVar[BackendName] = "af_packet"  # of the engine's ends, in its plainest form
+    backend: ClassVar[BackendName] = "af_packet"  # of the engine's ends, in its plainest scenario
     largest_frame: ClassVar[int] = 9022  # bytes that it takes, with the check sequence; of most an MTU of 9,004
 
     def read(self, raw: RawScenario) -> Callable[[], Read]:
@@ -351,11 +351,11 @@ class Device:
         """The same of its plainest scenario, for `doctor` and `init`; in a guest, where it can be in one."""
         return iter(())
 
-    def forms(self, host: Machine, guest: Guest | None = None) -> Iterator[Form]:
-        """Its plain forms; one, unless the kind says more."""
+    def flavours(self, host: Machine, guest: Guest | None = None) -> Iterator[Flavour]:
+        """Its plain flavours; one, unless the kind says more."""
         starter, probes = next(iter(self.starters), None), tuple(self.probes(host, guest))
         words = starter.words if starter else self.title
-        yield Form(words, probes, self.backend, starter, not self.why_no_guest({}))
+        yield Flavour(words, probes, self.backend, starter, not self.why_no_guest({}))
 
     def pages(self, scenario: Scenario) -> int:
         """2 MiB pages that its bench takes, engine included."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from statistics import median_high
+from typing import Final
 
 from pinchpoint.findings import differences
 from pinchpoint.findings.curves import DISTURBED, metrics_of, of_repeats
@@ -24,6 +25,7 @@ StoredRun = tuple[RunInfo, RunResult]
 _NOT_COMPARED = frozenset({"memory"})  # a MiB more or less
 _MODES_APART = 1.5  # two distances of the cores that differ by more are two modes of the machine
 _MOST_DIFFERENCES = 3  # named of one run
+FEWEST_RUNS: Final = FEWEST_VALUES  # of a trend that can have a change
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ def _trend(name: str, metric: str, runs: Sequence[_Measured]) -> Trend:
     definition, less = runs[-1].definition_of(metric), less_is_better(metric, unit)
     changes = tuple(_change(old, new, points, less) for old, new in pairwise(levels))
     left_out = tuple(f"{run.info.run_id}: {reason}" for run, reason in reasons if reason)
-    return Trend(name, metric, unit, definition, points, levels, changes, left_out, FEWEST_VALUES)
+    return Trend(name, metric, unit, definition, points, levels, changes, left_out, FEWEST_RUNS)
 
 
 def _incomparable(metric: str, run: _Measured, newest: _Measured) -> str:

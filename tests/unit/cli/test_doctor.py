@@ -11,24 +11,24 @@ from pinchpoint.bench import requirements
 from pinchpoint.cli import doctor as doctors
 from pinchpoint.cli.doctor import carry_out, doctor, steps
 from pinchpoint.dut import registry
-from pinchpoint.dut.device import Form
+from pinchpoint.dut.device import Flavour
 from pinchpoint.engine import process
 from pinchpoint.engine.protocol import Backend
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.model.errors import InputError, RequirementError
 
 BOOTS = requirements.Probe("guest.kernel", True, "boots", needed=False)
-HERE = (Form("a switch", (requirements.Probe("ovs-vswitchd", True, "here"),), "mem"),)
+HERE = (Flavour("a switch", (requirements.Probe("ovs-vswitchd", True, "here"),), "mem"),)
 
 
-def diagnosis(monkeypatch, *lacking, options=(), steadiness=(), forms=HERE, boots=()):
+def diagnosis(monkeypatch, *lacking, options=(), steadiness=(), flavours=HERE, boots=()):
     """The doctor's result on a machine where only these backends of the engine cannot run."""
     names = ("mem", "af_packet", "af_xdp", "xdp_live", "dpdk")
     found = tuple(Backend(name, name not in lacking, "here", "no such thing", "get it") for name in names)
     monkeypatch.setattr(process, "backends", lambda host: found)
     monkeypatch.setattr(process, "find_engine", lambda host: "/bin/engine")
     monkeypatch.setattr(requirements, "steadiness", lambda host: steadiness)
-    monkeypatch.setattr(doctors, "_forms", lambda host: {"ovs": forms})
+    monkeypatch.setattr(doctors, "_flavours", lambda host: {"ovs": flavours})
     monkeypatch.setattr(doctors.nics, "probes", lambda host: [])
     monkeypatch.setattr(doctors.vm, "probes", lambda host: [])
     monkeypatch.setattr(doctors.placement, "boots", lambda host: {word: BOOTS for word in boots})
@@ -72,31 +72,31 @@ def ends_with(result):
 
 
 @pytest.mark.parametrize(
-    ("form", "sentence"),
+    ("flavour", "sentence"),
     [
-        (Form("the bridge", (LOADABLE,)), "The bridge: ready"),
-        (Form("the bridge", (LOADABLE,), "xdp_live"), "The bridge: needs engine backend xdp_live: get it"),
-        (Form("a balancer", (PROGRAM, MODULE)), "A balancer: needs ipvsadm and 1 more: apt-get install ipvsadm"),
-        (Form("a switch", (MODULE,)), "A switch: needs kernel module bridge: boot another kernel"),
+        (Flavour("the bridge", (LOADABLE,)), "The bridge: ready"),
+        (Flavour("the bridge", (LOADABLE,), "xdp_live"), "The bridge: needs engine backend xdp_live: get it"),
+        (Flavour("a balancer", (PROGRAM, MODULE)), "A balancer: needs ipvsadm and 1 more: apt-get install ipvsadm"),
+        (Flavour("a switch", (MODULE,)), "A switch: needs kernel module bridge: boot another kernel"),
         (
-            Form("the bridge", (MODULE,), fits_guest=True),
+            Flavour("the bridge", (MODULE,), fits_guest=True),
             "The bridge: needs kernel module bridge, here or in a guest: "
             "apt-get install user-mode-linux or packaging/guest-kernel",
         ),
     ],
 )
-def test_each_form_of_a_device_has_a_sentence_on_whether_it_can_run(monkeypatch, form, sentence):
-    assert ends_with(diagnosis(monkeypatch, "xdp_live", forms=(form,))) == sentence
+def test_each_flavour_of_a_device_has_a_sentence_on_whether_it_can_run(monkeypatch, flavour, sentence):
+    assert ends_with(diagnosis(monkeypatch, "xdp_live", flavours=(flavour,))) == sentence
 
 
 def test_a_device_that_only_a_guests_kernel_has_is_ready_there(monkeypatch):
-    def forms(self, host, guest=None):
+    def flavours(self, host, guest=None):
         probe = LOADABLE if guest and guest.kernel == "qemu" else MODULE
-        yield Form("the bridge", (probe,), fits_guest=True)
+        yield Flavour("the bridge", (probe,), fits_guest=True)
 
-    monkeypatch.setattr(type(registry.device("ovs")), "forms", forms)
-    here = tuple(registry.device("ovs").forms(None))
-    told = ends_with(diagnosis(monkeypatch, forms=here, boots=("uml", "qemu")))
+    monkeypatch.setattr(type(registry.device("ovs")), "flavours", flavours)
+    here = tuple(registry.device("ovs").flavours(None))
+    told = ends_with(diagnosis(monkeypatch, flavours=here, boots=("uml", "qemu")))
     assert told == 'The bridge: ready in a guest, guest.kernel = "qemu"'
 
 
@@ -104,7 +104,7 @@ def test_the_next_step_is_to_provide_what_is_missing_or_to_begin(monkeypatch):
     told = []
     monkeypatch.setattr(doctors, "next_step", lambda *words: told.append(words))
     diagnosis(monkeypatch)
-    diagnosis(monkeypatch, forms=(Form("a switch", (replace(PROGRAM, needed=True),)),))
+    diagnosis(monkeypatch, flavours=(Flavour("a switch", (replace(PROGRAM, needed=True),)),))
     assert told == [("init",), ("doctor", "--fix")]
 
 

@@ -6,7 +6,7 @@ from click.testing import CliRunner
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.cli.init import init
 from pinchpoint.dut import registry
-from pinchpoint.dut.device import Form
+from pinchpoint.dut.device import Flavour
 from pinchpoint.engine import process
 from pinchpoint.engine.protocol import Backend
 from pinchpoint.host.facts import Machine
@@ -58,12 +58,12 @@ def able(monkeypatch):
     """A machine that has all but what is named."""
 
     def make(*lacking, backends=("dpdk", "af_packet")):
-        def forms(device, host, guest=None):
+        def flavours(device, host, guest=None):
             probes = tuple(Probe(name, False, "not installed") for name in lacking if name == device.kind)
-            return [Form(starter.words, probes, device.backend, starter) for starter in device.starters]
+            return [Flavour(starter.words, probes, device.backend, starter) for starter in device.starters]
 
         for kind in registry.kinds():
-            monkeypatch.setattr(type(registry.device(kind)), "forms", forms)
+            monkeypatch.setattr(type(registry.device(kind)), "flavours", flavours)
         monkeypatch.setattr(process, "backends", lambda host: [Backend(one, True, "", None, None) for one in backends])
         monkeypatch.setattr(process, "find_engine", lambda host: "/bin/engine")
         monkeypatch.setattr("pinchpoint.cli.init.look", lambda host: machine({0: (0, 1, 2, 3)}))

@@ -1,6 +1,7 @@
 """Studies and sweeps at the command line: found, told, estimated, completed."""
 
 import re
+from pathlib import Path
 
 import click
 import pytest
@@ -15,7 +16,8 @@ from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.model.errors import InputError
 
-QUICKSTART = options._REPOSITORY / "quickstart"
+REPOSITORY = Path(__file__).parents[3] / "studies"
+QUICKSTART = REPOSITORY / "quickstart"
 FACTOR = """
 [sweep]
 repeats = 2
@@ -124,7 +126,7 @@ def test_a_study_is_found_by_name_or_path_and_else_the_names_are_told(mine):
 
 
 def test_the_package_carries_the_studies():
-    assert options._PACKAGED.resolve() == options._REPOSITORY.resolve()
+    assert options._PACKAGED.resolve() == REPOSITORY.resolve()
 
 
 @pytest.mark.tier1("command:study list")

@@ -75,6 +75,13 @@ def test_every_page_is_there_with_its_headers(client, path):
         assert answer.headers[name] == value
 
 
+def test_trends_offer_what_has_enough_runs_for_a_change_and_what_is_asked_for(client):
+    offered = re.compile(r'<option value="([^"]+)"')
+    nothing = client.get("/trend").text
+    assert "none has 10 runs yet" in nothing and not offered.findall(nothing)
+    assert offered.findall(client.get("/trend?scenario=snat-255").text) == ["snat-255"]
+
+
 def test_a_campaign_in_progress_tells_what_each_machine_does_and_the_time_left(client):
     html = client.get("/run/campaign/live").json()["html"]
     rows = [re.sub(r"<[^>]+>", "|", row) for row in html.split("<tr>")[2:]]

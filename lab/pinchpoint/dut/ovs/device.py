@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from pinchpoint.bench.requirements import Probe, command, hugepages, kernel_module, packaged
+from pinchpoint.bench.requirements import Probe, command, hugepages, kernel_module
 from pinchpoint.bench.resource import AnyResource, TapLinks
 from pinchpoint.dut import device, nics
 from pinchpoint.dut.attach import by_dpdk, by_veth, pages_of
-from pinchpoint.dut.device import Attached, Attachment, Form, Freezing, Pages, RawScenario, Read, Starter, programs
+from pinchpoint.dut.device import Attached, Attachment, Flavour, Freezing, Pages, RawScenario, Read, Starter, programs
 from pinchpoint.dut.ovs import bench as made
 from pinchpoint.dut.ovs import counters, hops, reading
 from pinchpoint.dut.ovs.collectors import MODULES
@@ -53,9 +53,7 @@ _FIRST_LINE = re.compile(r"\S+ \(Open vSwitch\) \S+")
 def program(host: Machine, datapath: Datapath) -> Probe:
     """Whether the datapath's switch is installed."""
     path = Path(made.VSWITCHD[datapath])
-    there = host.exists(str(path))
-    detail = str(path) if there else f"{path}: not installed"
-    return packaged(path.name, there, detail, path.parent.name)
+    return replace(command(host, str(path), path.parent.name), name=path.name)
 
 
 def _own_program(host: Machine, path: str, datapath: Datapath) -> Probe:
@@ -175,7 +173,7 @@ class OvsDevice(counters.CountedDevice):
             detail = "not possible with the kernel datapath: the kernel delivers packets for its own addresses itself"
             yield Probe("tunnels", False, detail, 'set dut.datapath = "af_packet", "af_xdp" or "dpdk"')
 
-    def forms(self, host: Machine, guest: Guest | None = None) -> Iterator[Form]:
+    def flavours(self, host: Machine, guest: Guest | None = None) -> Iterator[Flavour]:
         """One for each datapath, with the hugepages of a scenario that leaves every size at its default."""
         pages = pages_of(DEFAULT_MB + device.ENGINE_MEMORY_MB)
         for datapath in (datapath for datapath in Datapath if guest is None or datapath in IN_KERNEL):
@@ -183,7 +181,7 @@ class OvsDevice(counters.CountedDevice):
             marked = tuple(replace(probe, needed=datapath not in IN_KERNEL) for probe in probes)
             starter = _STARTERS.get(datapath)
             words = starter.words if starter else f'{self.title}, dut.datapath = "{datapath}"'
-            yield Form(words, marked, _BACKENDS.get(datapath, "af_packet"), starter, datapath in IN_KERNEL)
+            yield Flavour(words, marked, _BACKENDS.get(datapath, "af_packet"), starter, datapath in IN_KERNEL)
 
     def pages(self, scenario: Scenario) -> int:
         """Those of switch, engine and relay."""
