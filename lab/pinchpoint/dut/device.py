@@ -313,7 +313,7 @@ class Flavour:
 
     words: str  # what it is, a noun phrase
     probes: tuple[Probe, ...]
-    backend: BackendName = "af_packet"  # of the engine's ends
+    backend: str = "af_packet"  # of the engine's ends
     starter: Starter | None = None
     fits_guest: bool = False  # whether it can be in one
 
@@ -331,7 +331,7 @@ class Device:
     starters: tuple[Starter, ...] = ()  # plain scenarios of it to begin with
 
     bench_type: ClassVar[type[Bench]]
-    backend: ClassVar[BackendName] = "af_packet"  # of the engine's ends, in its plainest scenario
+    backend: ClassVar[str] = "af_packet"  # of the engine's ends, in its plainest scenario
     largest_frame: ClassVar[int] = 9022  # bytes that it takes, with the check sequence; of most an MTU of 9,004
 
     def read(self, raw: RawScenario) -> Callable[[], Read]:
