@@ -133,8 +133,7 @@ def of_study(folder: Path, quick: bool = False, only: Sequence[str] = (), change
             _note_if_long(sweeps, lambda: load_study(folder, False, only, changes)[1])
         return Program(study.name, sweeps, study)
     files = {path.stem: path for path in scenario_files([folder])}
-    unknown = [name for name in only if name not in files]
-    if unknown:
+    if unknown := [name for name in only if name not in files]:
         raise InputError(f"{folder}: no group {', '.join(unknown)}", choices(unknown[0], files, "its groups"))
     chosen = [path for name, path in files.items() if not only or name in only]
     return Program(folder.resolve().name, _load_all(chosen, quick, changes))

@@ -50,7 +50,6 @@ from pinchpoint.scenario.plain import from_plain, to_plain
 from pinchpoint.store.campaign import is_campaign
 from pinchpoint.store.folder import RunFolder, owned
 
-_MOST_NAMED = 10  # points that failed
 CONTINUES = "a resumed run continues with its original options"
 
 
@@ -198,7 +197,7 @@ def failed(stored: StoredRun, again: str = "") -> int:
     lost = [scenario.scenario for scenario in stored.ended_as(Outcome.FAILED)]
     if not lost:
         return 0
-    named = ", ".join(lost[:_MOST_NAMED]) + (f" and {len(lost) - _MOST_NAMED} more" if lost[_MOST_NAMED:] else "")
+    named = ", ".join(lost[:10]) + (f" and {len(lost) - 10} more" if lost[10:] else "")
     hint = f"{again or f'pinchpoint run --resume {stored.folder.path}'} tries them again"
     tell(f"{words.counted(len(lost), 'point')} failed: {named}", hint)
     return BenchError.exit_code

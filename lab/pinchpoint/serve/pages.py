@@ -176,8 +176,7 @@ class Pages:
                 stored.append((folder.read_info(), replace(result, scenarios=own, curves=(), findings=())))
         measured = trends(stored, (scenario,), (metric,) if metric else ()) if scenario else ()
         drawn = page.with_ids((f"trend-{at}", trend_figure(trend)) for at, trend in enumerate(measured))
-        every = self.index.scenarios().items()
-        offered = {name: runs for name, runs in every if runs >= FEWEST_RUNS or name == scenario}
+        offered = {key: n for key, n in self.index.scenarios().items() if n >= FEWEST_RUNS or key == scenario}
         return self.filled(
             "trend.html.j2", word, drawn, scenario=scenario, metric=metric, scenarios=offered, fewest=FEWEST_RUNS,
             metrics=self.index.metrics(scenario) if scenario else (), trends=measured, headline=headline,

@@ -9,6 +9,7 @@ from served import PORT, TOKEN, keep, keep_campaign, workshop
 from starlette.testclient import TestClient
 
 from pinchpoint.model.campaign import MachineProgress
+from pinchpoint.serve import form
 from pinchpoint.serve.app import application
 from pinchpoint.serve.guard import HEADERS
 
@@ -173,6 +174,16 @@ def test_texts_of_runs_and_addresses_are_never_markup(client, path):
     answer = client.get(path.format(quote(HOSTILE, safe="")))
     assert answer.status_code == 200
     assert "<script>document" not in answer.text and "<img src=x" not in answer.text
+
+
+def test_the_form_begins_with_about_twelve_keys_and_has_the_others_behind_them(client):
+    fields = [field for part in form.parts(form.shape_of({}), {}) for field in part.fields]
+    first = {field.name for field in fields if field.first}
+    assert {"title", "dut.datapath", "port[1].name", "stream[1].from", "engine.cpus"} <= first
+    assert 10 <= len(first) <= 14 < len(fields) / 3
+    page = client.get("/new").text
+    assert " more keys</summary>" in page
+    assert all(f'name="field-{field.name}"' in page for field in fields)
 
 
 def test_what_the_form_lacks_is_reported_as_check_does(client, parts):
