@@ -58,9 +58,10 @@ def _moved(text: str, source: str) -> str:
 def commands() -> str:
     """Every command with its options, as its --help has them."""
     sys.path.append(str(ROOT / "packaging"))
+    from reference.manual import ENVIRONMENT, EXIT_CODES
     from reference.manual import commands as every
 
-    from pinchpoint.cli.main import ENVIRONMENT, EXIT_CODES, TOPICS, cli
+    from pinchpoint.cli.main import TOPICS, cli
 
     paths = {" ".join(words): command for words, command in every()}
     lines = ["# Commands", "", "Made from the commands themselves; `pinchpoint COMMAND --help` prints the same.", ""]

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from pinchpoint import __version__
-from pinchpoint.cli.main import ENVIRONMENT, EXIT_CODES, TOPICS, cli, script
+from pinchpoint.cli.main import TOPICS, cli, script
 
 WRITTEN = "2026-11-24"  # when the form of these pages last changed
 WIDTH = 78  # of a line of their source
@@ -23,6 +23,32 @@ COMPLETIONS = {
     "fish": "fish/vendor_completions.d/pinchpoint.fish",
 }
 """Below share/, where each shell looks for the completion of a command."""
+EXIT_CODES = """\b
+Exit codes:
+  0    done; what is impossible here or needless was left out
+  1    verify: the device does not do what its service says; or an unexpected error of
+       pinchpoint itself, with a traceback
+  2    bad input: scenario, option or stored file
+  3    this machine lacks something; the message has the command that fixes it
+  4    building the bench failed, e.g. the switch refused a rule; or points of a run failed
+  5    the traffic engine failed or died
+  6    the device under test died or stopped answering
+  7    results could not be written
+  8    worse: compare --fail-if-worse, ci: B or HEAD is worse than allowed;
+       trend: the latest level of a metric is worse than the one before
+  9    could not be decided: no ratio, fewer than six builds of each, too few runs
+  130  interrupted; finished trials are kept, --resume continues
+"""
+ENVIRONMENT = """\b
+Environment variables:
+  PINCHPOINT_LOG_EVERY_S  seconds between two lines of progress when stderr is no terminal (10);
+                          0: a line for every step
+  XDG_CACHE_HOME          folder of the cached generator ceilings (~/.cache)
+  NO_COLOR                any value: no colours
+  GITHUB_ACTIONS          true: ci prints annotations
+  GITHUB_STEP_SUMMARY     file to which ci appends its summary
+"""
+"""Tables of `pinchpoint --help`, in full; the help itself has the codes in short."""
 
 
 def files() -> Mapping[str, str]:

@@ -142,10 +142,11 @@ class _File:
 
     def _check(self) -> None:
         """What no table can say by itself."""
-        stems = [Path(path).stem for path in self.top.get("scenarios", ())]
+        paths = self.top.get("scenarios", ())
+        stems = [Path(path).stem for path in paths]
         for place, stem in enumerate(stems):
             if stem in stems[:place]:
-                told = f"expected files of different names, found {show(stem)} again"
+                told = f"expected files of different names, found {paths[stems.index(stem)]} and {paths[place]}"
                 self.source.problem(("scenarios", place), told)
         self._check_machines()
         if self.top.get("measured_on") == "every" and not self.benches:
@@ -177,8 +178,8 @@ class _File:
         for key in named:
             for place, name in enumerate(element.values[key]):
                 if key in known and name not in known[key]:
-                    has = ", ".join(known[key][:10]) or "there is none"
-                    self.source.mismatch((*element.at, key, place), f"a {key} of this campaign ({has})", name)
+                    expected = f"a {key} of this campaign ({', '.join(known[key][:10]) or 'there is none'})"
+                    self.source.mismatch((*element.at, key, place), expected, name, known[key])
 
     def groups(self) -> Iterator[tuple[Sweep, list[tuple[Unit, Scenario]]]]:
         """Each group: one file with one variant and one build, on any machine or on one of every machine."""
@@ -196,10 +197,8 @@ class _File:
                     continue
                 count += len(sweep.scenarios) * sweep.repeats
                 if count > MOST_UNITS:  # before they are made: a short file can ask for a thousand million
-                    raise InputError(
-                        f"{self.source.path}: expected 1 to {MOST_UNITS:,} measurements, found more",
-                        "fewer repeats, levels, variants or builds",
-                    )
+                    told = f"{self.source.path}: expected 1 to {MOST_UNITS:,} measurements, found more"
+                    raise InputError(told, "fewer repeats, levels, variants or builds")
                 own = requirement if machine == _NONE else replace(requirement, only_on=(machine,))
                 suffix = combination.suffix + (f"-on-{machine}" if machine else "")
                 priority = max((rule["priority"] for rule in self._rules("priority", combination)), default=0)
@@ -220,15 +219,12 @@ class _File:
                 raise InputError(f"{path}: no such file; {self.source.path} names it")
             sweep = load_sweep(path, self._quick, changes)
             if any(scenario.point.relative is not Relative.NO for scenario in sweep.scenarios):
-                raise InputError(
-                    f"{path}: sweep.relative: points of a campaign do not stand beside each other", 'write "no"'
-                )
+                told = f"{path}: sweep.relative: points of a campaign do not stand beside each other"
+                raise InputError(told, 'write "no"')
             if any(hosts_of(scenario) and None in scenario.remotes for scenario in sweep.scenarios):
-                raise InputError(
-                    f"{path}: a part of its bench stands on the lab's own machine, which all sites would share",
-                    "name a host for the device by runs_on, for the engine by engine.runs_on, for each [[host]] by "
-                    "its runs_on; see [[machine]] hosts",
-                )
+                told = f"{path}: a part of its bench stands on the lab's own machine, which all sites would share"
+                hint = "name a host for the device, the engine and each [[host]] by its runs_on; see [[machine]] hosts"
+                raise InputError(told, hint)
             is_anywhere = any(not hosts_of(scenario) for scenario in sweep.scenarios)
             if is_anywhere and (far := next((bench for bench in self.benches if bench.address), None)):
                 there = {"runs_on": far.name, f"host.{far.name}.address": far.address}
@@ -358,8 +354,6 @@ def benches_here(campaign: Campaign) -> tuple[Bench, ...]:
     """The machines without a cluster: those of the file, or this one. Raises InputError for two of them here."""
     here = [bench.name for bench in campaign.benches if not bench.addresses]
     if len(here) > 1:
-        raise InputError(
-            f"[[machine]] {here[1]}: {here[0]} has no address either, so both are this machine",
-            "give it an address for ssh, or --cluster ADDRESS",
-        )
+        told = f"[[machine]] {here[1]}: {here[0]} has no address either, so both are this machine"
+        raise InputError(told, "give it an address for ssh, or --cluster ADDRESS")
     return campaign.benches or (Bench(HERE),)

@@ -15,8 +15,8 @@ from pinchpoint.campaign.executor import INTERRUPTED, Executor, Processes
 from pinchpoint.campaign.read import Loaded, benches_here, load
 from pinchpoint.cli.options import NEW_FILE, PACKAGE, How, how_options, pair_of_words, program_of
 from pinchpoint.cli.program import note_if_long
-from pinchpoint.cli.run import new_folder, print_stored, stop_on_signals, write_report, wrong
-from pinchpoint.cli.terminal import campaign_progress, tell
+from pinchpoint.cli.run import failed, new_folder, next_of, print_stored, stop_on_signals, write_report, wrong
+from pinchpoint.cli.terminal import campaign_progress, next_step, tell
 from pinchpoint.host.local import Local
 from pinchpoint.model import units as words
 from pinchpoint.model.campaign import Calibration, Campaign
@@ -81,7 +81,7 @@ def campaign(file: Path | None, how: _How) -> int:
     if how.dry_run:
         return _planned(asked, how)
     _require_ready(asked, how)
-    folder = new_folder(how, asked.name[:64], loaded.scenarios, loaded.sources, asked.sweeps, budget_s=asked.budget_s)
+    folder = new_folder(how, asked.name[:64], loaded.scenarios, loaded.sources, asked.sweeps, None, asked.budget_s)
     made = CampaignFolder(folder)
     made.write_campaign(asked)
     return _conducted(made, how)
@@ -169,12 +169,10 @@ def _conducted(folder: CampaignFolder, how: _How) -> int:
     print_stored(stored, how.as_json)
     if not how.as_json:
         _print_calibration(folder.read_calibration())
-    return _code(folder, conduct.is_stopped(), how)
+    return _code(folder, stored, conduct.is_stopped(), how)
 
 
-def _code(folder: CampaignFolder, stopped: bool, how: _How) -> int:
-    result = folder.run.read_result()
-    assert result is not None, "a campaign writes it as it ends"
+def _code(folder: CampaignFolder, stored: StoredRun, stopped: bool, how: _How) -> int:
     tally = folder.tally(folder.read_campaign())
     for machine, reason in tally.excluded.items():
         tell(f"{machine} was excluded: {reason}")
@@ -185,15 +183,13 @@ def _code(folder: CampaignFolder, stopped: bool, how: _How) -> int:
     if stopped:
         tell(f"interrupted; what was measured is in {folder.path}", again)
         return INTERRUPTED
-    if lost := [scenario.scenario for scenario in result.scenarios if scenario.outcome is Outcome.FAILED]:
-        named = ", ".join(lost[:10]) + (f" and {len(lost) - 10} more" if len(lost) > 10 else "")
-        tell(f"{words.counted(len(lost), 'measurement')} failed: {named}", f"{again} tries them again")
-        return BenchError.exit_code
-    code = wrong(StoredRun(folder.run))
-    if code == 0 and not any(scenario.outcome is Outcome.MEASURED for scenario in result.scenarios):
+    if code := failed(stored, again) or wrong(stored):
+        return code
+    if not stored.ended_as(Outcome.MEASURED):
         tell("nothing was measured", f"pinchpoint show {folder.path} has the reasons")
         return BenchError.exit_code
-    return code
+    next_step(*next_of(stored), as_json=how.as_json)
+    return 0
 
 
 def _print_calibration(calibration: Calibration | None) -> None:

@@ -16,8 +16,8 @@ import click
 from pinchpoint.cli import options
 from pinchpoint.cli.options import FILE, NEW_FILE, How, RunPath, duration, gathered, how_options, setting
 from pinchpoint.cli.program import Program, is_run, note_if_long
-from pinchpoint.cli.run import conduct, conducted, failed, print_stored, resumed, write_report, wrong
-from pinchpoint.cli.terminal import gate, gate_of, show_comparison, tell, write_text
+from pinchpoint.cli.run import conduct, conducted, failed, next_of, print_stored, resumed, write_report, wrong
+from pinchpoint.cli.terminal import gate, gate_of, next_step, show_comparison, tell, write_text
 from pinchpoint.dut.setup import lacking_together
 from pinchpoint.findings.comparing import judged
 from pinchpoint.model import former
@@ -220,7 +220,9 @@ def _stored(wanted: Wanted, how: How, out: Path | None, runs: Sequence[Path]) ->
             raise InputError(f"{runs[0]}: expected a second run folder", "pinchpoint compare RUN1 RUN2")
         stored = StoredRun(folder)
         print_stored(stored, how.as_json)
-        return gate_of(stored)
+        code = gate_of(stored)
+        next_step(*next_of(stored), as_json=how.as_json)
+        return code
     if len(runs) > 2:
         raise InputError(f"expected two run folders, found {len(runs)}", "pinchpoint trend compares many runs")
     comparison = compare_folders(RunFolder.open(runs[0]), RunFolder.open(runs[1]), wanted.metrics, wanted.margin)
@@ -247,8 +249,8 @@ class Told:
 
 
 @click.command(short_help="Fail where HEAD is slower than BASE, for pipelines.")
-@click.argument("base", type=click.Path(exists=True, path_type=Path))
-@click.argument("head", type=click.Path(exists=True, path_type=Path))
+@click.argument("base", type=RunPath())
+@click.argument("head", type=RunPath())
 @click.option("--scenario", type=FILE, metavar="FILE", help="Measure this scenario with the programs of BASE and HEAD.")
 @gathered(
     Told,

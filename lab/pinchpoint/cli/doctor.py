@@ -1,7 +1,7 @@
 """`pinchpoint doctor`: what this machine lacks, and, with --fix, providing it."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
@@ -14,14 +14,17 @@ from pinchpoint.bench import requirements
 from pinchpoint.bench.requirements import Probe, Remedy
 from pinchpoint.cli.options import host_at, host_option, json_option
 from pinchpoint.cli.run import stop_on_signals
-from pinchpoint.cli.terminal import console
+from pinchpoint.cli.terminal import console, next_step
 from pinchpoint.dut import nics, placement, registry, vm
+from pinchpoint.dut.device import Flavour
 from pinchpoint.engine import process
 from pinchpoint.engine.protocol import Backend
+from pinchpoint.host.guest_kernels import KERNELS
 from pinchpoint.host.hugepages import NR_HUGEPAGES, pool
 from pinchpoint.host.interface import CommandFailed, Host, shell_line
 from pinchpoint.model import units
 from pinchpoint.model.errors import InputError, NoLibrariesError, PinchpointError, RequirementError
+from pinchpoint.model.scenario import Guest
 
 STEP_TIMEOUT_S = 1800.0  # packages come over the network
 _POLICY: Final = "/usr/sbin/policy-rc.d"
@@ -31,10 +34,9 @@ _QUIET: Final = (("DEBIAN_FRONTEND", "noninteractive"),)
 
 @dataclass(frozen=True)
 class Step:
-    """One command as root; `items` of what was asked for come with it."""
+    """One command as root."""
 
     argv: tuple[str, ...]
-    items: int = 0
     installs: bool = False  # Debian packages, whose services Debian would start
 
     def __str__(self) -> str:
@@ -51,12 +53,12 @@ def steps(probes: Iterable[Probe], everything: bool = False, hugepages: int | No
     if packages := _every(remedies, "packages"):
         needed.append(Step(("apt-get", "update")))
         words = ("apt-get", "install", "--yes", "--no-remove", "--no-install-recommends", *packages)
-        needed.append(Step(words, len(packages), installs=True))
+        needed.append(Step(words, installs=True))
     if distributions := _every(remedies, "distributions"):
-        needed.append(Step((sys.executable, "-m", "pip", "install", *distributions), len(distributions)))
-    needed += [Step(("modprobe", name), 1) for name in _every(remedies, "modules")]
+        needed.append(Step((sys.executable, "-m", "pip", "install", *distributions)))
+    needed += [Step(("modprobe", name)) for name in _every(remedies, "modules")]
     if hugepages is not None and hugepages > pool:
-        needed.append(Step(("sysctl", "-w", f"vm.nr_hugepages={hugepages}"), 1))
+        needed.append(Step(("sysctl", "-w", f"vm.nr_hugepages={hugepages}")))
     return needed
 
 
@@ -134,11 +136,14 @@ def _require_reserved(host: Host, wanted: Sequence[Step]) -> None:
 _COMMON_BACKENDS = ("dpdk", "af_packet")
 """Backends without which the quickstart, or the same over veth, cannot run; others are asked for by name only."""
 _LIBRARIES = Remedy(packages=process.LIBRARIES)
+_ENGINE: Final = "pinchpoint-engine"
+ByName = Mapping[str, Probe]
 
 
 @click.command(short_help="What this machine lacks, and how to fix it.")
 @click.option("--fix", is_flag=True, help="Provide what is missing: print the commands, ask, run them.")
-@click.option("--all", "everything", is_flag=True, help="With --fix: also what only some devices need.")
+@click.option("--all", "everything", is_flag=True,
+              help="Print the checks that are ok, too; with --fix provide what only some devices need.")  # fmt: skip
 @click.option("--hugepages", type=click.IntRange(1, 1 << 20), metavar="N",
               help="With --fix: also have N hugepages of 2 MiB until the next boot; a larger pool stays as it is. A "
                    "run reserves and returns its own: this is for memory that is too fragmented for that.")  # fmt: skip
@@ -146,38 +151,65 @@ _LIBRARIES = Remedy(packages=process.LIBRARIES)
 @json_option
 @host_option
 def doctor(fix: bool, everything: bool, hugepages: int | None, yes: bool, as_json: bool, address: str | None) -> int:
-    """Probe everything a run needs. Exit code 3 if the quickstart cannot run here.
+    """Probe everything a run needs; the end says of each device whether it can run. Exit code 3: the quickstart cannot.
 
     Each kernel that a guest can have is booted, which takes some seconds.
 
     With --fix, what Debian packages, Python packages and kernel modules can provide is provided, once you agree.
     """
-    if not fix and (everything or hugepages or yes):
-        raise InputError("--all, --hugepages and --yes need --fix", "pinchpoint doctor --fix")
+    if not fix and (hugepages or yes):
+        raise InputError("--hugepages and --yes need --fix", "pinchpoint doctor --fix")
     if fix and as_json:
         raise InputError("--fix asks questions, so it prints no JSON", "pinchpoint doctor --json, without --fix")
     if fix and address:
         raise InputError("--fix changes only the machine that it runs on", f"ssh -t {address} pinchpoint doctor --fix")
     host, away = host_at(address), address is not None
-    probes = _probes(host, away)
+    probes, devices = _diagnosis(host, away)
     if as_json:
         click.echo(msgspec.json.encode(probes))
         return _code(probes)
-    _print_probes(probes)
-    wanted = steps(probes, everything, hugepages, pool(host)[0])
+    _print_probes(probes, everything)
+    click.echo("\n".join(("", *devices)))
+    wanted = steps(probes, fix and everything, hugepages, pool(host)[0])
     if fix:
         return _fix(host, probes, wanted, yes)
-    if wanted and not away:
-        count = units.counted(sum(step.items for step in wanted), "item")
-        click.echo(f"\npinchpoint doctor --fix provides what is missing: {count}; it asks first")
+    if not away and (wanted or not _code(probes)):
+        next_step(*(("doctor", "--fix") if wanted else ("init",)))
     return _code(probes)
 
 
-def _probes(host: Host, away: bool = False) -> list[Probe]:
-    optional = () if away else (*vm.probes(host), *placement.boots(host))
-    guests = (replace(probe, needed=False) for probe in optional)
+def _diagnosis(host: Host, away: bool = False) -> tuple[list[Probe], list[str]]:
+    """All findings, and a sentence for each flavour of a device."""
+    boots = None if away else placement.boots(host)
+    guests = () if boots is None else (*vm.probes(host), *boots.values())
+    optional = (replace(probe, needed=False) for probe in guests)
     machine = (requirements.root(host), requirements.cpus(host, (), 2), *requirements.steadiness(host))
-    return [*machine, *_device_probes(host), *guests, *nics.probes(host), *_engine_probes(host)]
+    flavours, engine = _flavours(host), engine_probes(host)
+    probes = [*machine, *_device_probes(flavours), *optional, *nics.probes(host), *engine.values()]
+    return probes, [_sentence(kind, own, host, engine, boots) for kind, each in flavours.items() for own in each]
+
+
+def _flavours(host: Host) -> Mapping[str, Sequence[Flavour]]:
+    """Of each kind, the default one first."""
+    kinds = sorted(registry.kinds(), key=lambda kind: kind != registry.default())
+    return {kind: tuple(registry.device(kind).flavours(host)) for kind in kinds}
+
+
+def _sentence(kind: str, flavour: Flavour, host: Host, engine: ByName, boots: ByName | None) -> str:
+    """Whether it can run here or in a guest, or what it needs first; `boots`: of each kernel here. None: no guests."""
+    words, lacks = flavour.words[:1].upper() + flavour.words[1:], lacking(flavour, engine)
+    if not lacks:
+        return f"{words}: ready"
+    needs = f"{words}: needs {lacks[0].name}{f' and {len(lacks) - 1} more' if lacks[1:] else ''}"
+    if flavour.fits_guest and boots is not None:
+        for word in (word for word, probe in boots.items() if probe.ok):
+            inside = registry.device(kind).flavours(host, Guest(word, KERNELS[word].LEAST_MB))
+            if any(own.words == flavour.words and not lacking(own, engine) for own in inside):
+                return f'{words}: ready in a guest, guest.kernel = "{word}"'
+        absent = [kernel.provided_by() for word, kernel in KERNELS.items() if word not in boots]
+        if absent and lacks[0] in flavour.probes and lacks[0].remedy is None:
+            return f"{needs}, here or in a guest: {' or '.join(absent)}"
+    return f"{needs}: {lacks[0].hint}" if lacks[0].hint else needs
 
 
 def _code(probes: Sequence[Probe]) -> int:
@@ -206,7 +238,7 @@ def _fix(host: Host, probes: Sequence[Probe], wanted: Sequence[Step], yes: bool)
             click.echo("nothing was changed")
             return _code(probes)
     carry_out(host, wanted, lambda step: click.echo(f"running: {step}", err=True))
-    after = _probes(host)
+    after, _ = _diagnosis(host)
     lacking = [probe for probe in after if probe.needed and not probe.ok]
     click.echo("done; " + ("everything that the quickstart needs is here" if not lacking else "still missing:"))
     if lacking:
@@ -219,22 +251,30 @@ def _asks() -> bool:
     return sys.stdin.isatty()
 
 
-def _device_probes(host: Host) -> list[Probe]:
+def _device_probes(flavours: Mapping[str, Sequence[Flavour]]) -> list[Probe]:
     """What devices need; only the default kind, which the quickstart measures, must be there."""
     probes: dict[str, Probe] = {}
-    for kind in sorted(registry.kinds(), key=lambda kind: kind != registry.default()):
-        for probe in registry.device(kind).probes(host):
-            probes.setdefault(probe.name, replace(probe, needed=probe.needed and kind == registry.default()))
+    for kind, probe in ((kind, probe) for kind, own in flavours.items() for each in own for probe in each.probes):
+        probes.setdefault(probe.name, replace(probe, needed=probe.needed and kind == registry.default()))
     return list(probes.values())
 
 
-def _engine_probes(host: Host) -> list[Probe]:
+def lacking(flavour: Flavour, engine: ByName) -> list[Probe]:
+    """What a machine with that engine lacks for a flavour."""
+    absent = Probe(f"engine backend {flavour.backend}", not engine[_ENGINE].ok, "not built in")
+    probes = (engine[_ENGINE], engine.get(flavour.backend, absent), *flavour.probes)
+    return [probe for probe in probes if not probe.ok]
+
+
+def engine_probes(host: Host) -> ByName:
+    """The engine, and if it runs each of its backends by its name."""
     try:
         backends = process.backends(host)
     except PinchpointError as error:
         remedy = _LIBRARIES if isinstance(error, NoLibrariesError) else None
-        return [Probe("pinchpoint-engine", False, error.message, error.hint or "", remedy=remedy)]
-    return [Probe("pinchpoint-engine", True, process.find_engine(host)), *map(_backend_probe, backends)]
+        return {_ENGINE: Probe(_ENGINE, False, error.message, error.hint or "", remedy=remedy)}
+    here = Probe(_ENGINE, True, process.find_engine(host))
+    return {_ENGINE: here, **{backend.name: _backend_probe(backend) for backend in backends}}
 
 
 def _backend_probe(backend: Backend) -> Probe:
@@ -244,14 +284,16 @@ def _backend_probe(backend: Backend) -> Probe:
     return Probe(f"engine backend {backend.name}", backend.available, detail, backend.hint or "", needed, remedy)
 
 
-def _print_probes(probes: Sequence[Probe]) -> None:
+def _print_probes(probes: Sequence[Probe], everything: bool = False) -> None:
+    """Those that are ok folded into their number, unless `everything` is asked for."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    for probe in probes:
-        lacking = "[red]missing[/red]" if probe.needed else probe.mark
-        mark = "[green]ok[/green]" if probe.ok else lacking
+    for probe in (probe for probe in probes if everything or not probe.ok):
+        mark = "[green]ok[/green]" if probe.ok else "[red]missing[/red]" if probe.needed else probe.mark
         detail = probe.detail if probe.ok or not probe.hint else f"{probe.detail}\n  hint: {probe.hint}"
         table.add_row(mark, probe.name, detail)
     console().print(table)
+    if (folded := sum(probe.ok for probe in probes)) and not everything:
+        click.echo(f"{units.counted(folded, 'check')} ok: pinchpoint doctor --all shows them")

@@ -2,26 +2,23 @@
 `pinchpoint import` a traffic profile of another program.
 """
 
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
 import click
 
-from pinchpoint.cli.options import FILE, NEW_FILE
-from pinchpoint.dut import registry, setup
-from pinchpoint.dut.device import Starter
-from pinchpoint.engine import process
-from pinchpoint.host.facts import Machine, host_facts, look
+from pinchpoint.cli.doctor import engine_probes, lacking
+from pinchpoint.cli.options import FILE, NEW_FILE, pair_of_words
+from pinchpoint.cli.terminal import next_step
+from pinchpoint.dut import registry
+from pinchpoint.host.facts import host_facts, look
 from pinchpoint.host.interface import Host
 from pinchpoint.host.local import Local
-from pinchpoint.host.machines import Machines
 from pinchpoint.model import units
 from pinchpoint.model.errors import InputError, PinchpointError, RequirementError, StoreError
 from pinchpoint.run import scaffold
 from pinchpoint.run.scaffold import Choice
-from pinchpoint.scenario import load_sweep
 
 
 @click.command(short_help="Write a first scenario that runs on this machine.")
@@ -29,23 +26,22 @@ from pinchpoint.scenario import load_sweep
 @click.option("--kind", metavar="KIND", help="The kind of device, e.g. bridge; otherwise the first that can run.")
 @click.option("--stdout", "to_stdout", is_flag=True, help="Print the scenario instead of writing FILE.")
 def init(file: Path, kind: str | None, to_stdout: bool) -> int:
-    """Look at this machine and write FILE (scaffold.toml), a scenario that runs here, with the reasons as comments.
+    """Look at this machine and write FILE (first.toml), a scenario that runs here, with the reasons as comments.
 
     It looks at cores, NUMA nodes, NICs, hugepages, programs, kernel modules and a switch in service; it changes
     nothing, and never overwrites a file.
     """
     target = None if to_stdout else file
     _require_new(target, "init", "name another file: pinchpoint init FILE")
-    machines = Machines(Local())
-    machine = look(machines.lab)
-    choices = [_choice(machine, starter, machines) for starter in _starters(kind)]
+    lab = Local()
+    machine, choices = look(lab), _choices(kind, lab)
     chosen = next((choice for choice in choices if not choice.lacks), None)
     if chosen is None:
         lines = "".join(f"\n  {choice.starter.words}: {'; '.join(choice.lacks)}" for choice in choices)
         raise RequirementError(f"no device can run on this machine:{lines}", "pinchpoint doctor --fix")
     others = [choice for choice in choices if choice is not chosen]
-    written = scaffold.text(machine, host_facts(machines.lab), list(_in_service(machines.lab)), chosen, others)
-    _write(target, written, chosen.starter.words, f"pinchpoint check {file}, then pinchpoint run {file}")
+    written = scaffold.text(machine, host_facts(lab), list(_in_service(lab)), chosen, others)
+    _write(target, written, chosen.starter.words)
     return 0
 
 
@@ -54,8 +50,8 @@ def _require_new(file: Path | None, command: str, hint: str) -> None:
         raise InputError(f"{file}: exists, and {command} overwrites nothing", hint)
 
 
-def _write(file: Path | None, text: str, what: str, next_step: str) -> None:
-    """Into a new file, and say what it is and what to do with it; None: on standard output. Raises StoreError."""
+def _write(file: Path | None, text: str, what: str) -> None:
+    """Into a new file, and say what it is; None: on standard output. Raises StoreError."""
     if file is None:
         click.echo(text, nl=False)
         return
@@ -64,41 +60,22 @@ def _write(file: Path | None, text: str, what: str, next_step: str) -> None:
             made.write(text)
     except OSError as error:
         raise StoreError(f"{file}: {error.strerror}", "name a file in a folder that you may write") from error
-    click.echo(f"{file}: {what}\nnext: {next_step}")
+    click.echo(f"{file}: {what}")
+    next_step("check", str(file))
 
 
-def _starters(kind: str | None) -> list[Starter]:
-    """Of one kind, or of all, best first. Raises InputError where there is none."""
-    if kind is not None and (own := list(registry.device(kind).starters)):
-        return own
-    every = [(name, starter) for name in registry.kinds() for starter in registry.device(name).starters]
-    if kind is not None or not every:
-        able = ", ".join(dict.fromkeys(name for name, _ in every))
-        raise InputError(f"init has no plain scenario of {kind}", f"--kind with one of {able}")
-    return sorted((starter for _, starter in every), key=lambda starter: starter.rank)
-
-
-def _choice(machine: Machine, starter: Starter, machines: Machines) -> Choice:
-    """Whether the scenario that would be written runs here: asked of the scenario itself."""
-    facts = dict.fromkeys(("processor", "cpus", "memory", "system", "kernel"), "")
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "first.toml")
-        path.write_text(scaffold.text(machine, facts, (), Choice(starter), ()), encoding="utf-8")
-        (scenario,) = load_sweep(path).scenarios
-    lacking = (probe for probe in setup.lacking(scenario, machines) if probe.name != "root")
-    lacks = [f"{probe.name} ({probe.detail})" for probe in lacking]
-    return Choice(starter, (*lacks, *_backend_lacks(starter, machines.lab)))
-
-
-def _backend_lacks(starter: Starter, lab: Host) -> Iterator[str]:
-    try:
-        backends = {backend.name: backend for backend in process.backends(lab)}
-    except PinchpointError as error:
-        yield error.message
-        return
-    backend = backends.get(starter.backend)
-    if backend is None or not backend.available:
-        yield f"engine backend {starter.backend} ({(backend.why if backend else None) or 'not built in'})"
+def _choices(kind: str | None, lab: Host) -> list[Choice]:
+    """What can be begun with, of one kind or of all, best first. Raises InputError where a kind has nothing."""
+    able = [name for name in registry.kinds() if registry.device(name).starters]
+    if kind is not None and not registry.device(kind).starters:
+        raise InputError(f"init has no plain scenario of {kind}", f"--kind with one of {', '.join(able)}")
+    devices = map(registry.device, able if kind is None else (kind,))
+    starting = [(own.starter, own) for device in devices for own in device.flavours(lab) if own.starter]
+    engine = engine_probes(lab)
+    return [
+        Choice(starter, tuple(f"{probe.name} ({probe.detail})" for probe in lacking(flavour, engine)))
+        for starter, flavour in sorted(starting, key=lambda pair: pair[0].rank)
+    ]
 
 
 def _in_service(lab: Host) -> Iterator[str]:
@@ -123,14 +100,15 @@ Example:
 @click.command("import", short_help="Write a TRex profile (Python or YAML) as a scenario.", epilog=EXAMPLE)
 @click.argument("profile", type=click.Path(exists=True, dir_okay=False))
 @click.option("-o", "--out", "output", type=NEW_FILE, metavar="FILE", help="A new file.  [default: stdout]")
-@click.option("--tunable", "tunables", multiple=True, metavar="NAME=VALUE", help="An argument of a Python profile.")
+@click.option("--tunable", "tunables", type=pair_of_words("NAME=VALUE, e.g. packet_len=128", may_be_empty=True),
+              multiple=True, metavar="NAME=VALUE", help="An argument of a Python profile.")  # fmt: skip
 @click.option("--both-ways", is_flag=True, help="Also the streams of direction 1, from the second port.")
 @click.option("--bench", type=FILE, metavar="SCENARIO",
               help="Take all but its [[stream]] tables from here.  [default: ports that are joined]")  # fmt: skip
 @click.option("--ports", nargs=2, default=("left", "right"), show_default=True, metavar="FIRST SECOND",
               help="Names of the two [[port]] tables.")  # fmt: skip
 def import_profile(
-    profile: str, output: Path | None, tunables: tuple[str, ...], both_ways: bool, bench: Path | None,
+    profile: str, output: Path | None, tunables: tuple[tuple[str, str], ...], both_ways: bool, bench: Path | None,
     ports: tuple[str, str],
 ) -> int:  # fmt: skip
     """Write the streams of PROFILE as [[stream]] tables of a scenario.
@@ -140,20 +118,10 @@ def import_profile(
     does not do is refused with its name and line. Rates become shares of the load, which the measure chooses.
     """
     _require_new(output, "import", "-o with another name")
-    text = _scenario(profile, _pairs(tunables), both_ways, bench, ports)
+    text = _scenario(profile, dict(tunables), both_ways, bench, ports)
     streams = units.counted(text.count("\n[[stream]]\n"), "stream")
-    _write(output, text, streams, f"pinchpoint check {output}")
+    _write(output, text, streams)
     return 0
-
-
-def _pairs(tunables: Sequence[str]) -> dict[str, str]:
-    pairs = {}
-    for tunable in tunables:
-        name, sign, value = tunable.partition("=")
-        if not sign or not name.isidentifier():
-            raise InputError(f"--tunable {tunable}: expected NAME=VALUE", "--tunable packet_len=128")
-        pairs[name] = value
-    return pairs
 
 
 def _scenario(

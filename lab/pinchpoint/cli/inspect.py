@@ -22,8 +22,8 @@ from pinchpoint.api.calls import stored
 from pinchpoint.bench import builder
 from pinchpoint.cli import options, program
 from pinchpoint.cli.options import FILE, FOLDER, NEW_FILE, RUNS, RunPath, host_at, host_option, json_option
-from pinchpoint.cli.run import print_stored, write_report
-from pinchpoint.cli.terminal import console, write_text
+from pinchpoint.cli.run import next_of, print_stored, write_report
+from pinchpoint.cli.terminal import console, next_step, write_text
 from pinchpoint.dut.registry import device_of
 from pinchpoint.export import TABLES, Frame, Stored, csit, frame, openmetrics, perfetto
 from pinchpoint.host.local import Local
@@ -56,7 +56,7 @@ def _print_schema(context: click.Context, _: click.Parameter, form: str | None) 
 
 
 @click.command(short_help="Check scenario files without running them.")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="SCENARIO...")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SCENARIO...")
 @click.option("--quick", is_flag=True, help="The short form.")
 @click.option("--json", "as_json", is_flag=True,
               help="Print every scenario with its effective values, or the problems.")  # fmt: skip
@@ -70,12 +70,14 @@ def check(paths: tuple[Path, ...], quick: bool, as_json: bool) -> int:
     """
     if as_json:
         return _check_as_json(paths, quick)
-    machines = Machines(Local())
-    for form in _forms(paths, quick):
+    machines, forms = Machines(Local()), _forms(paths, quick)
+    for form in forms:
         for sweep in form.sweeps:
             click.echo(f"{sweep.scenarios[0].path}: ok. {_sweep(sweep) if sweep.factors else _scenario(sweep)}")
         if not form.plain:
             click.echo(f"{form.name}: {form.describe(machines)}")
+    if len(forms) == 1:
+        next_step("run", *map(str, paths), *(["--quick"] if quick else []))
     return 0
 
 
@@ -119,11 +121,9 @@ def _levels(factor: Factor) -> str:
     return f"{few} {factor.unit}".rstrip()
 
 
-_STORED = click.Path(exists=True, file_okay=False, path_type=Path)
-
-
 @click.command(short_help="List stored runs, the newest first.")
-@click.argument("folder", default=str(RUNS), type=_STORED, metavar="[FOLDER]")
+@click.argument("folder", default=str(RUNS), metavar="[FOLDER]",
+                type=click.Path(exists=True, file_okay=False, path_type=Path))  # fmt: skip
 @json_option
 def runs(folder: Path, as_json: bool) -> int:
     """List the runs in FOLDER (runs), the newest first.
@@ -135,6 +135,7 @@ def runs(folder: Path, as_json: bool) -> int:
         click.echo(msgspec.json.encode([asdict(row) for row in rows]))
         return 0
     console().print(_table(rows) if rows else f"{folder}: no runs yet")
+    next_step(*(("show", str(folder / rows[0].id)) if rows else ()))
     return 0
 
 
@@ -160,7 +161,9 @@ def show(run_folder: Path, as_json: bool) -> int:
     with opened(run_folder) as folder:
         if folder.read_result() is None:
             raise InputError(f"{run_folder}: no scenario has finished", f"pinchpoint run --resume {run_folder}")
-        print_stored(StoredRun(folder), as_json)
+        kept = StoredRun(folder)
+        print_stored(kept, as_json)
+        next_step(*(next_of(kept) if run_folder.is_dir() else ()), as_json=as_json)
     return 0
 
 
@@ -181,7 +184,7 @@ def report(run_folder: Path, form: str | None) -> int:
 
 
 @click.command(short_help="Where a number changed over stored runs.")
-@click.argument("paths", nargs=-1, required=True, type=_STORED, metavar="RUNS...")
+@click.argument("paths", nargs=-1, required=True, type=RunPath(file_okay=False), metavar="RUNS...")
 @click.option("--scenario", "scenarios", multiple=True, metavar="NAME", help="This scenario only; may be given again.")
 @click.option("--metric", "metrics", type=former.metric, multiple=True, metavar="NAME",
               help="This metric, e.g. NDR; may be given again. Else every rate, or the first metric.")  # fmt: skip

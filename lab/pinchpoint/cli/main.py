@@ -60,31 +60,6 @@ TOPICS: Mapping[str, tuple[click.Command, ...]] = {
     "Tidy": (clean, completion),
 }
 
-EXIT_CODES = """\b
-Exit codes:
-  0    done; what is impossible here or needless was left out
-  1    verify: the device does not do what its service says; or an unexpected error of
-       pinchpoint itself, with a traceback
-  2    bad input: scenario, option or stored file
-  3    this machine lacks something; the message has the command that fixes it
-  4    building the bench failed, e.g. the switch refused a rule; or points of a run failed
-  5    the traffic engine failed or died
-  6    the device under test died or stopped answering
-  7    results could not be written
-  8    worse: compare --fail-if-worse, ci: B or HEAD is worse than allowed;
-       trend: the latest level of a metric is worse than the one before
-  9    could not be decided: no ratio, fewer than six builds of each, too few runs
-  130  interrupted; finished trials are kept, --resume continues
-"""
-ENVIRONMENT = """\b
-Environment variables:
-  PINCHPOINT_LOG_EVERY_S  seconds between two lines of progress when stderr is no terminal (10);
-                          0: a line for every step
-  XDG_CACHE_HOME          folder of the cached generator ceilings (~/.cache)
-  NO_COLOR                any value: no colours
-  GITHUB_ACTIONS          true: ci prints annotations
-  GITHUB_STEP_SUMMARY     file to which ci appends its summary
-"""
 EPILOG = """\b
 Exit codes:
   0 done              3 machine lacks something  6 device died
@@ -152,11 +127,7 @@ def _in_one_form(error: click.ClickException) -> str:
     context = getattr(error, "ctx", None)
     if isinstance(error, NoArgsIsHelpError) or context is None:
         return error.format_message()
-    path, told, near = context.command_path, error.format_message().rstrip("."), ""
-    if isinstance(error, click.NoSuchOption):
-        told = f"no option {error.option_name}"
-        near = f"did you mean {error.possibilities[0]}? " if error.possibilities else ""
-    return f"{path}: {told}\n  hint: {near}{path} --help"
+    return f"{context.command_path}: {error.format_message().rstrip('.')}\n  hint: {context.command_path} --help"
 
 
 def _notes(error: BaseException | None) -> Iterator[str]:

@@ -10,7 +10,6 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,7 +23,7 @@ from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.model import units
 from pinchpoint.model.effective import toml_of
-from pinchpoint.model.errors import InputError
+from pinchpoint.model.errors import InputError, choices
 from pinchpoint.model.scenario import Remote, is_destination
 from pinchpoint.run.host_recovery import AWAITED_S
 from pinchpoint.scenario.study import STUDY_FILE
@@ -88,12 +87,12 @@ def setting(text: str) -> tuple[str, object]:
         return key.strip(), value.strip()
 
 
-def pair_of_words(expected: str) -> Callable[[str], tuple[str, str]]:
-    """What reads two words with `=` between them, and raises BadParameter, which names what is expected."""
+def pair_of_words(expected: str, may_be_empty: bool = False) -> Callable[[str], tuple[str, str]]:
+    """What reads two words with `=` between them; the second may be empty. BadParameter says what is expected."""
 
     def pair(text: str) -> tuple[str, str]:
-        first, _, second = text.partition("=")
-        if not first or not second:
+        first, equals, second = text.partition("=")
+        if not first or not equals or not (second or may_be_empty):
             raise click.BadParameter(f"{text!r}: expected {expected}")
         return first, second
 
@@ -136,16 +135,12 @@ def complete_groups(ctx: click.Context, param: click.Parameter, incomplete: str)
     return [CompletionItem(f"{before}{comma}{name}") for name in left if name.startswith(last)]
 
 
-_PACKAGED = Path(str(resources.files("pinchpoint"))) / "studies"
-_REPOSITORY = Path(__file__).parents[3] / "studies"
+_PACKAGED = Path(str(resources.files("pinchpoint"))) / "studies"  # in the repository a link
 
 
 def study_folders() -> dict[str, Path]:
     """The folder of every shipped study, by name."""
-    shelf = next((path.resolve() for path in (_PACKAGED, _REPOSITORY) if path.is_dir()), None)
-    if shelf is None:
-        return {}
-    return {path.name: path for path in sorted(shelf.iterdir()) if path.is_dir() and any(path.glob("*.toml"))}
+    return {path.name: path for path in sorted(_PACKAGED.resolve().glob("*")) if any(path.glob("*.toml"))}
 
 
 def study_folder(name: str) -> Path:
@@ -155,9 +150,7 @@ def study_folder(name: str) -> Path:
         return shipped[name]
     if name and Path(name).is_dir():
         return Path(name)
-    near = get_close_matches(name, shipped, 1)
-    meant = f"did you mean {near[0]}? " if near else ""
-    hint = f"{meant}Shipped: {', '.join(shipped)}; or the path of a folder of your own"
+    hint = f"{choices(name, shipped, 'shipped')}; or the path of a folder of your own"
     raise InputError(f"{name}: no such study", hint)
 
 
@@ -235,7 +228,6 @@ FOLDER: Final = click.Path(file_okay=False, path_type=Path)
 FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 NEW_FILE: Final = click.Path(dir_okay=False, path_type=Path)
 json_option = click.option("--json", "as_json", is_flag=True, help="For machines.")
-quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress display.")
 host_option = click.option(
     "--host", "address", metavar="HOST", help="On another machine, by the name that ssh(1) knows it by."
 )

@@ -19,12 +19,11 @@ from rich.text import Text
 
 from pinchpoint.bench.journal import machine_lock
 from pinchpoint.cli import program
-from pinchpoint.cli.options import FILE, RUNS, How, duration, gathered, how_options, json_option, quiet_option
+from pinchpoint.cli.options import FILE, RUNS, How, duration, gathered, how_options
 from pinchpoint.cli.run import new_folder, print_plans, report_as_far, stop_on_signals, write_report
 from pinchpoint.cli.terminal import console, progress, tell
 from pinchpoint.dut.setup import require
 from pinchpoint.engine import process
-from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.standing import Interrupted, Listener
 from pinchpoint.model import former, units
@@ -248,11 +247,8 @@ FOREIGN_S = 5.0  # another generator runs
 @click.option("--fresh", is_flag=True, help="Measure it anew, also if it was measured within the last day.")
 @click.option("--generator", metavar="COMMAND", help="Watch this command instead of the engine; {PORT} is replaced.")
 @click.option("--for", "duration_s", type=duration, metavar="TIME", help="How long it may run. [default: 5s]")
-@json_option
-@quiet_option
-def ceiling(
-    path: Path, fresh: bool, generator: str | None, duration_s: float | None, as_json: bool, quiet: bool
-) -> int:
+@how_options("as_json", "quiet", as_json="For machines.")
+def ceiling(path: Path, fresh: bool, generator: str | None, duration_s: float | None, how: How) -> int:
     """The highest rate that the engine offers on the bench of SCENARIO with its ports joined to each other.
 
     `pinchpoint run` does the same before a search; a rate within its reach is reported as "at least". Of a file
@@ -271,21 +267,20 @@ def ceiling(
         raise InputError("--fresh: another generator's rate is never kept", "leave it out")
     if generator is None and duration_s is not None:
         raise InputError("--for: the engine's own ceiling takes ten short trials", "use it with --generator")
-    machines = Machines(Local())
-    test = CeilingTest(machines, process.version)
+    machines, test = how.machines, CeilingTest(how.machines, process.version)
     measured: Foreign | tuple[Ceiling, ...]
     lines: Iterable[str]
     if generator is not None:
-        with _alone(machines, external_generator.wire_of(scenario, machines.lab), quiet) as listener:
+        with _alone(machines, external_generator.wire_of(scenario, machines.lab), how.quiet) as listener:
             measured = external_generator.watched(machines, scenario, generator, duration_s or FOREIGN_S, listener)
         lines = generator_lines(measured, max((known.fps for known in test.known(scenario)), default=None))
     else:
         measured = () if fresh else test.known(scenario)
         if not measured:
-            with _alone(machines, scenario, quiet) as listener:
+            with _alone(machines, scenario, how.quiet) as listener:
                 measured = test.measured_now(scenario, listener)
         lines = [_line(ceiling) for ceiling in measured]
-    click.echo(msgspec.json.encode(measured) if as_json else "\n".join(lines))
+    click.echo(msgspec.json.encode(measured) if how.as_json else "\n".join(lines))
     return 0
 
 

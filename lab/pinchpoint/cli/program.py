@@ -16,7 +16,7 @@ from pinchpoint.host.interface import Host
 from pinchpoint.host.machines import Machines
 from pinchpoint.model import units as words
 from pinchpoint.model.comparison import ComparisonRequest, Method
-from pinchpoint.model.errors import InputError
+from pinchpoint.model.errors import InputError, choices
 from pinchpoint.model.scenario import Scenario, Sweep
 from pinchpoint.model.study import Study, SweepInfo
 from pinchpoint.run import order
@@ -133,9 +133,8 @@ def of_study(folder: Path, quick: bool = False, only: Sequence[str] = (), change
             note_if_long(sweeps, lambda: load_study(folder, False, only, changes)[1])
         return Program(study.name, sweeps, study)
     files = {path.stem: path for path in scenario_files([folder])}
-    unknown = [name for name in only if name not in files]
-    if unknown:
-        raise InputError(f"{folder}: no group {', '.join(unknown)}", f"its groups: {', '.join(files)}")
+    if unknown := [name for name in only if name not in files]:
+        raise InputError(f"{folder}: no group {', '.join(unknown)}", choices(unknown[0], files, "its groups"))
     chosen = [path for name, path in files.items() if not only or name in only]
     return Program(folder.resolve().name, _load_all(chosen, quick, changes))
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import click
 import msgspec
@@ -21,7 +22,7 @@ from pinchpoint.bench.builder import describe, plan
 from pinchpoint.cli import options, program
 from pinchpoint.cli.options import How, RunPath, how_options, json_option
 from pinchpoint.cli.program import Program, is_run
-from pinchpoint.cli.terminal import gate_of, print_result, progress, show_comparison, tell
+from pinchpoint.cli.terminal import gate_of, next_step, print_table, progress, show_comparison, tell
 from pinchpoint.dut.placement import chosen
 from pinchpoint.dut.setup import prepare, require
 from pinchpoint.engine import process
@@ -30,11 +31,10 @@ from pinchpoint.host.machines import Machines
 from pinchpoint.measure.standing import Interrupted, Stoppable
 from pinchpoint.model import units as words
 from pinchpoint.model.comparison import ComparisonRequest, Method
-from pinchpoint.model.errors import BenchError, InputError, PinchpointError, RequirementError, StoreError
+from pinchpoint.model.errors import BenchError, InputError, PinchpointError, RequirementError, StoreError, choices
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import Point, Scenario, Sweep
-from pinchpoint.model.study import Study, SweepInfo
-from pinchpoint.report import render_comparison, render_html, render_markdown
+from pinchpoint.report import render_comparison, render_html, render_markdown, render_table
 from pinchpoint.run.ceiling import CeilingTest
 from pinchpoint.run.checkpoint import require_same
 from pinchpoint.run.host_recovery import held
@@ -97,21 +97,11 @@ def conducted(wanted: Program, how: How, profiles: bool = False) -> tuple[RunFol
             return folder, _measure(wanted.units, folder, how, profiles)
 
 
-def new_folder(
-    how: How,
-    name: str,
-    units: Sequence[Scenario],
-    sources: Mapping[str, str],
-    sweeps: Sequence[SweepInfo] = (),
-    study: Study | None = None,
-    budget_s: float | None = None,
-    comparison: ComparisonRequest | None = None,
-    explains: bool = False,
-) -> RunFolder:
-    """A run folder that holds what is to be run."""
+def new_folder(how: How, name: str, units: Sequence[Scenario], sources: Mapping[str, str], *asked: Any) -> RunFolder:
+    """A run folder that holds what is to be run; `asked`: what `describe_run` takes behind the sources."""
     folder = RunFolder.create(how.out, name)
-    plain, asked = [to_plain(unit) for unit in units], (study, budget_s, comparison, explains)
-    folder.write_info(describe_run(how.machines.lab, folder.run_id, sys.argv, plain, sources, sweeps, *asked))
+    plain = [to_plain(unit) for unit in units]
+    folder.write_info(describe_run(how.machines.lab, folder.run_id, sys.argv, plain, sources, *asked))
     return folder
 
 
@@ -172,7 +162,23 @@ def _show(folder: RunFolder, interrupted: Interrupted | None, how: How) -> int:
         hint = f"pinchpoint run --resume {folder.path} continues"
         tell(f"{interrupted.message}; finished trials are in {folder.path}", hint)
         return interrupted.exit_code
-    return failed(stored) or wrong(stored) or gate_of(stored)
+    code = failed(stored) or wrong(stored) or gate_of(stored)
+    next_step(*next_of(stored), as_json=how.as_json)
+    return code
+
+
+def next_of(stored: StoredRun) -> tuple[str, ...]:
+    """The command that comes next: to finish a run, to share a comparison, to explain a rate, else to look at all."""
+    info, path = stored.info, stored.folder.path
+    if not stored.result.finished or stored.ended_as(Outcome.FAILED):
+        return ("campaign" if is_campaign(path) else "run", "--resume", str(path))
+    if info.comparison is not None:
+        return ("pack", str(path))
+    if info.explains:
+        return ("compare", str(info.scenarios[0]["path"]), "--set-b", "KEY=VALUE")
+    if len(info.scenarios) == 1 and any(scenario.rates for scenario in stored.result.scenarios):
+        return ("explain", str(path))
+    return ("serve", str(path.parent))
 
 
 def print_stored(stored: StoredRun, as_json: bool) -> None:
@@ -182,16 +188,17 @@ def print_stored(stored: StoredRun, as_json: bool) -> None:
     elif as_json:
         click.echo(msgspec.json.encode(stored.result))
     else:
-        print_result(stored.result, stored.folder.path)
+        print_table(render_table(stored.result), stored.folder.path / "report.html")
 
 
-def failed(stored: StoredRun) -> int:
-    """The exit code of a run that went through to its end: some of its points may have failed."""
+def failed(stored: StoredRun, again: str = "") -> int:
+    """The exit code of a run that went through to its end: some of its points may have failed; `again` resumes it."""
     lost = [scenario.scenario for scenario in stored.ended_as(Outcome.FAILED)]
     if not lost:
         return 0
-    failures = f"{words.counted(len(lost), 'point')} failed: {', '.join(lost)}"
-    tell(failures, f"pinchpoint run --resume {stored.folder.path} tries them again")
+    named = ", ".join(lost[:10]) + (f" and {len(lost) - 10} more" if lost[10:] else "")
+    hint = f"{again or f'pinchpoint run --resume {stored.folder.path}'} tries them again"
+    tell(f"{words.counted(len(lost), 'point')} failed: {named}", hint)
     return BenchError.exit_code
 
 
@@ -322,8 +329,9 @@ def explain(path: Path | None, name: str | None, how: How) -> int:
         return resumed(replace(how, quick=False, settings=(), budget_s=None), True)
     if path is None:
         raise InputError("expected a scenario file or a run folder", EXAMPLE)
-    if is_run(path) and RunFolder.open(path).read_info().explains:
-        print_stored(StoredRun(RunFolder.open(path)), how.as_json)
+    if is_run(path) and (stored := StoredRun(RunFolder.open(path))).info.explains:
+        print_stored(stored, how.as_json)
+        next_step(*next_of(stored), as_json=how.as_json)
         return 0
     scenario = _scenario(path, name, how)
     alone = Sweep(scenario.name, scenario.title, (), (scenario,), 1, "listed", 0)
@@ -351,7 +359,7 @@ def _scenario(path: Path, name: str | None, how: How) -> Scenario:
         raise InputError(f"{path} has {len(stored)} scenarios", f"--scenario {next(iter(stored))}")
     chosen = stored.get(name or next(iter(stored), ""))
     if chosen is None:
-        raise InputError(f"{path} has no scenario {name}", f"one of: {', '.join(stored)}")
+        raise InputError(f"{path} has no scenario {name}", choices(name or "", stored))
     scenario = from_plain(chosen)
     return replace(scenario, point=Point(scenario.name, {}))
 

@@ -5,6 +5,7 @@ And what is shown during a run or a campaign: one live line on a terminal, a lin
 
 import math
 import os
+import shlex
 import sys
 import time
 from collections import deque
@@ -27,10 +28,10 @@ from pinchpoint.model.campaign import MachineProgress, Progress
 from pinchpoint.model.comparison import Comparison, Judged, State
 from pinchpoint.model.errors import UNDECIDED, WORSE, InputError, StoreError
 from pinchpoint.model.measurement import Bound, Measurement, Metric
-from pinchpoint.model.result import Outcome, RunResult, ScenarioResult
+from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial, TrialValidity
-from pinchpoint.report import render_comparison_table, render_table, words
+from pinchpoint.report import render_comparison_table, words
 from pinchpoint.run.stored import StoredRun
 from pinchpoint.store.folder import COMPARISON
 
@@ -47,6 +48,12 @@ def tell(message: str, hint: str = "") -> None:
     click.echo(f"pinchpoint: {message}\n  hint: {hint}" if hint else f"pinchpoint: {message}", err=True)
 
 
+def next_step(*words: str, as_json: bool = False) -> None:
+    """The command that comes next, on a terminal alone; none, where there are no words."""
+    if words and not as_json and sys.stdout.isatty():
+        click.echo(f"next: {shlex.join(('pinchpoint', *words))}")
+
+
 @contextmanager
 def redrawn(on: Console) -> Iterator[Callable[[RenderableType], None]]:
     """What draws in place of what it drew before, on a terminal; gone at the end.
@@ -57,20 +64,16 @@ def redrawn(on: Console) -> Iterator[Callable[[RenderableType], None]]:
         yield lambda shown: live.update(shown, refresh=True)
 
 
-def print_result(result: RunResult, folder: Path) -> None:
-    """The table of a run, and where its report is."""
-    _print_table(render_table(result), folder / "report.html")
-
-
 def show_comparison(comparison: Comparison, as_json: bool, folder: Path | None = None) -> None:
     """Print it; `folder` is where its page stands."""
     if as_json:
         click.echo(COMPARISON.encode(comparison, "comparison"))
     else:
-        _print_table(render_comparison_table(comparison), None if folder is None else folder / "comparison.html")
+        print_table(render_comparison_table(comparison), None if folder is None else folder / "comparison.html")
 
 
-def _print_table(table: RenderableType, page: Path | None) -> None:
+def print_table(table: RenderableType, page: Path | None) -> None:
+    """A table, and where its page is."""
     out = console()
     out.print(table)
     if page is not None and page.exists():

@@ -26,10 +26,7 @@ from pinchpoint.run.watch import Recording, head_of, readings, watched
 from pinchpoint.store.recording import Recorder, read, replace_text
 
 EXAMPLE = "pinchpoint watch --for 30s --record switch.jsonl"
-_GONE = (
-    "a bench's run directory goes when its run ends: watch while it measures, "
-    "or `pinchpoint show RUN` for what it measured"
-)
+_GONE = "a bench's run directory goes when its run ends: watch while it measures, or see `pinchpoint show RUN`"
 
 
 @dataclass(frozen=True)

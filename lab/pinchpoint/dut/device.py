@@ -36,7 +36,7 @@ from pinchpoint.model.errors import BenchError, InputError, PinchpointError
 from pinchpoint.model.hops import HopGraph
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.offload import OffloadLimit
-from pinchpoint.model.scenario import Batch, Change, Dut, Host, Measure, Port, Scenario
+from pinchpoint.model.scenario import Batch, Change, Dut, Guest, Host, Measure, Port, Scenario
 from pinchpoint.model.trial import ThreadFigure, ThreadLoad
 from pinchpoint.observe.snapshot import Collector
 
@@ -304,8 +304,18 @@ class Starter:
     title: str  # of the scenario
     dut: str  # the keys of [dut], TOML; `{cpus}` stands for a list of one CPU
     polls: bool = False  # whether its CPU is busy without traffic
-    backend: BackendName = "af_packet"  # of the engine's ends
     ring: int = 0  # descriptors of each port; 0: it has none to choose
+
+
+@dataclass(frozen=True)
+class Flavour:
+    """A plain flavour of a kind, with one of its datapaths for instance, and what a machine must have for it."""
+
+    words: str  # what it is, a noun phrase
+    probes: tuple[Probe, ...]
+    backend: str = "af_packet"  # of the engine's ends
+    starter: Starter | None = None
+    fits_guest: bool = False  # whether it can be in one
 
 
 @dataclass(frozen=True)
@@ -321,6 +331,7 @@ class Device:
     starters: tuple[Starter, ...] = ()  # plain scenarios of it to begin with
 
     bench_type: ClassVar[type[Bench]]
+    backend: ClassVar[str] = "af_packet"  # of the engine's ends, in its plainest scenario
     largest_frame: ClassVar[int] = 9022  # bytes that it takes, with the check sequence; of most an MTU of 9,004
 
     def read(self, raw: RawScenario) -> Callable[[], Read]:
@@ -336,9 +347,15 @@ class Device:
         """What the machine of its bench must have for it, each with the command that provides it."""
         raise NotImplementedError
 
-    def probes(self, host: Machine) -> Iterator[Probe]:
-        """The same of its plainest scenario, for `pinchpoint doctor`."""
+    def probes(self, host: Machine, guest: Guest | None = None) -> Iterator[Probe]:
+        """The same of its plainest scenario, for `doctor` and `init`; in a guest, where it can be in one."""
         return iter(())
+
+    def flavours(self, host: Machine, guest: Guest | None = None) -> Iterator[Flavour]:
+        """Its plain flavours; one, unless the kind says more."""
+        starter, probes = next(iter(self.starters), None), tuple(self.probes(host, guest))
+        words = starter.words if starter else self.title
+        yield Flavour(words, probes, self.backend, starter, not self.why_no_guest({}))
 
     def pages(self, scenario: Scenario) -> int:
         """2 MiB pages that its bench takes, engine included."""

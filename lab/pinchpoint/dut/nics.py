@@ -15,7 +15,7 @@ from pinchpoint.model.scenario import EngineSite, Port, Scenario
 
 USERSPACE = (cards.VFIO, cards.UIO, "igb_uio")
 """Drivers by which DPDK reaches a card already."""
-_LIST = "pinchpoint doctor lists the NICs of this machine"
+_LIST = "pinchpoint doctor --all lists the NICs of this machine"
 _OTHERWISE = "leave out port.pci and port.engine_pci, for ports without NICs"
 _UNSAFE = (
     "boot with an IOMMU (intel_iommu=on or amd_iommu=on, and the firmware's VT-d or AMD-Vi); or let cards reach any "

@@ -1,7 +1,7 @@
 """Where a scenario's parts run: on which kernel, where its guest leaves that open, and on which NUMA nodes."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -61,18 +61,20 @@ def _with_kernel(scenario: Scenario, word: str) -> Scenario:
     return replace(scenario, guest=guest, defaulted=scenario.defaulted - {"guest.kernel"})
 
 
-def boots(machine: Host) -> Iterator[Probe]:
-    """Whether the kernels that are here boot; all are booted at once."""
+def boots(machine: Host) -> Mapping[str, Probe]:
+    """Whether the kernels that are here boot, by the word of each; all are booted at once."""
     here = {word: kernel for word, kernel in KERNELS.items() if _is_here(machine, kernel)}
     with ThreadPoolExecutor() as pool:
         attempts = pool.map(lambda word: booted(machine, word, _LOOK_S), here)
+    probes = dict[str, Probe]()
     for (word, kernel), boot in zip(here.items(), attempts, strict=True):
         detail = boot.why_not or f"{kernel.TITLE} boots, {kernel.runs_on(machine)}: {boot.took_s:.1f} s"
         if boot.is_late:
             why = "this machine is busy, or emulates it slowly; a run awaits it longer"
             detail = f"not booted after {_LOOK_S:g} s: {why}"
         hint = "" if boot.is_late else kernel.mended_by()
-        yield Probe(f'guest.kernel = "{word}"', not boot.why_not, detail, hint, needed=False)
+        probes[word] = Probe(f'guest.kernel = "{word}"', not boot.why_not, detail, hint, needed=False)
+    return probes
 
 
 def _is_here(machine: Host, kernel: GuestKernels) -> bool:

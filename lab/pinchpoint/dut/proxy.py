@@ -20,7 +20,7 @@ from pinchpoint.host.interface import PROC, Host
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key
 from pinchpoint.model.hops import HopGraph
-from pinchpoint.model.scenario import Family, Mode, Scenario, Scheduler
+from pinchpoint.model.scenario import Family, Guest, Mode, Scenario, Scheduler
 from pinchpoint.model.trial import ThreadLoad
 
 SPARE_DESCRIPTORS = 64  # of listening sockets, logs, pipes and event queues
@@ -140,7 +140,7 @@ class ProxyDevice(Device):
         yield from self.probes(host)
         yield descriptors(host, spec(scenario).descriptors)
 
-    def probes(self, host: Host) -> Iterator[Probe]:
+    def probes(self, host: Host, guest: Guest | None = None) -> Iterator[Probe]:
         """What the bench of a proxy is made and read with."""
         yield from programs(host, _TOOLS)
         yield softirq.steering(host)

@@ -9,7 +9,7 @@ from pathlib import Path
 from pinchpoint.dut.device import Device
 from pinchpoint.dut.remote_endpoints import on_host
 from pinchpoint.dut.vm import in_guest
-from pinchpoint.model.errors import InputError
+from pinchpoint.model.errors import InputError, choices
 from pinchpoint.model.scenario import Scenario
 
 GROUP = "pinchpoint.devices"
@@ -27,7 +27,7 @@ def device(kind: str) -> Device:
     Raises InputError naming the kinds if there is none, or what went wrong while it declared itself.
     """
     if kind not in kinds():
-        raise InputError(f"no device of kind {kind!r}", f"one of {', '.join(kinds())}")
+        raise InputError(f"no device of kind {kind!r}", choices(kind, kinds()))
     try:
         package = import_module(f"pinchpoint.dut.{kind}") if kind in _own() else _foreign()[kind].load()
         declared: Device = package.DEVICE

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from statistics import median_high
+from typing import Final
 
 from pinchpoint.findings import differences
 from pinchpoint.findings.curves import DISTURBED, metrics_of, of_repeats
 from pinchpoint.findings.findings import less_is_better
 from pinchpoint.model.comparison import Difference, Trend, TrendChange, TrendRun, TrendSegment
 from pinchpoint.model.effective import by_name
-from pinchpoint.model.errors import InputError
+from pinchpoint.model.errors import InputError, choices
 from pinchpoint.model.groups import grouped
 from pinchpoint.model.measurement import Bound, Estimate
 from pinchpoint.model.result import Outcome, Rate, RunInfo, RunResult, ScenarioResult
@@ -24,6 +25,7 @@ StoredRun = tuple[RunInfo, RunResult]
 _NOT_COMPARED = frozenset({"memory"})  # a MiB more or less
 _MODES_APART = 1.5  # two distances of the cores that differ by more are two modes of the machine
 _MOST_DIFFERENCES = 3  # named of one run
+FEWEST_RUNS: Final = FEWEST_VALUES  # of a trend that can have a change
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ def trends(stored: Sequence[StoredRun], scenarios: Sequence[str] = (), metrics: 
     measured = grouped(of_run for run in sorted(stored, key=_started) for of_run in _measured(*run))
     unknown = [name for name in scenarios if name not in measured]
     if unknown or not measured:
-        hint = f"measured: {', '.join(measured)}" if measured else "pinchpoint run --resume RUN finishes a run"
+        hint = choices(unknown[0], measured, "measured") if measured else "pinchpoint run --resume RUN finishes a run"
         raise InputError(f"no run has measured {', '.join(unknown) or 'anything'}", hint)
     wanted = [(name, runs) for name, runs in measured.items() if name in scenarios or not scenarios]
     return tuple(trend for name, runs in wanted for trend in _trends(name, runs, metrics))
@@ -86,7 +88,7 @@ def _trends(name: str, runs: Sequence[_Measured], metrics: Sequence[str]) -> Ite
     wanted = metrics or tuple(newest.rates) or tuple(newest.estimates)[:1]
     known = dict.fromkeys(metric for run in runs for metric in (*run.rates, *run.estimates))
     if unknown := [metric for metric in wanted if metric not in known]:
-        raise InputError(f"{name}: no metric {', '.join(unknown)}", f"its metrics: {', '.join(known)}")
+        raise InputError(f"{name}: no metric {', '.join(unknown)}", choices(unknown[0], known, "its metrics"))
     for metric in wanted:
         yield _trend(name, metric, runs)
 
@@ -101,7 +103,7 @@ def _trend(name: str, metric: str, runs: Sequence[_Measured]) -> Trend:
     definition, less = runs[-1].definition_of(metric), less_is_better(metric, unit)
     changes = tuple(_change(old, new, points, less) for old, new in pairwise(levels))
     left_out = tuple(f"{run.info.run_id}: {reason}" for run, reason in reasons if reason)
-    return Trend(name, metric, unit, definition, points, levels, changes, left_out, FEWEST_VALUES)
+    return Trend(name, metric, unit, definition, points, levels, changes, left_out, FEWEST_RUNS)
 
 
 def _incomparable(metric: str, run: _Measured, newest: _Measured) -> str:

@@ -8,14 +8,13 @@ from collections.abc import Collection, Iterable, MutableMapping, Sequence
 from collections.abc import Set as AbstractSet
 from copy import copy, deepcopy
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path as FilePath
 from typing import Any
 
 from pinchpoint.keys.key import Key, Table
 from pinchpoint.keys.lexical import Path, Place, places
 from pinchpoint.model import units
-from pinchpoint.model.errors import InputError
+from pinchpoint.model.errors import InputError, nearest
 
 LARGEST_FILE = 1 << 20
 MOST_PROBLEMS = 100
@@ -114,9 +113,8 @@ class Source:
 
     def mismatch(self, path: Path, expected: str, value: object, words: Collection[str] = ()) -> None:
         """Note that a value is not what was expected; of a few `words`, the most likely one meant is named."""
-        word = value[:LONGEST_SHOWN] if isinstance(value, str) and not self.is_full else ""
-        near = get_close_matches(word, words, 1)
-        meant = f"; did you mean {show(near[0])}?" if near else ""
+        near = nearest(value, words) if isinstance(value, str) and not self.is_full else ""
+        meant = f"; did you mean {show(near)}?" if near else ""
         self.problem(path, f"expected {expected}, found {show(value)}{meant}")
 
     def unknown(self, path: Path, known: Collection[str], elsewhere: str | None) -> None:
@@ -124,7 +122,7 @@ class Source:
         if self.is_full:
             self.problem(path, "unknown key")
             return
-        meant = next(iter(get_close_matches(str(path[-1])[:LONGEST_SHOWN], known, 1)), elsewhere)
+        meant = nearest(str(path[-1]), known) or elsewhere
         hint = f"did you mean {meant}?" if meant else f"known here: {', '.join(known)}"
         self.problem(path, f"unknown key; {hint}")
 
@@ -281,12 +279,11 @@ def key_at(path: Path, tables: Sequence[Table]) -> tuple[Table, Key] | None:
     return None
 
 
-def nearest(text: str, tables: Sequence[Table]) -> str:
+def near_key(text: str, tables: Sequence[Table]) -> str:
     """The most likely path meant; empty if none is near."""
     arrays = {table.name for table in tables if table.at_most}
     own = (table for table in tables if not table.is_named)
-    known = [dotted((*_shape(table.name, arrays), key.name)) for table in own for key in table.keys]
-    return next(iter(get_close_matches(text[:LONGEST_PATH], known, 1)), "")
+    return nearest(text, (dotted((*_shape(table.name, arrays), key.name)) for table in own for key in table.keys))
 
 
 def _shape(name: str, arrays: AbstractSet[str]) -> Path:

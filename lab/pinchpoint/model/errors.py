@@ -12,6 +12,8 @@ Two answers have an exit code of their own, whatever command found them: WORSE, 
 SIGINT ends with 130 after saving what was measured and removing the bench.
 """
 
+from collections.abc import Collection, Iterable
+from difflib import get_close_matches
 from typing import Final
 
 WORSE: Final = 8
@@ -19,6 +21,18 @@ WORSE: Final = 8
 
 UNDECIDED: Final = 9
 """The exit code of a comparison or a trend without an answer: no ratio, too few builds or runs."""
+_LONGEST_WORD: Final = 60  # difflib's time grows with the square
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The most likely one meant; empty if none is near."""
+    return next(iter(get_close_matches(word[:_LONGEST_WORD], known, 1)), "")
+
+
+def choices(word: str, known: Collection[str], are: str = "one of") -> str:
+    """A hint for a word that is not among those known: the most likely one meant, and what those known `are`."""
+    near = nearest(word, known)
+    return f"{f'did you mean {near}? ' if near else ''}{are}: {', '.join(known)}"
 
 
 class PinchpointError(Exception):

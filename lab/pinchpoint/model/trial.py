@@ -31,7 +31,10 @@ class Cause(Worded):
     SENDER_STOOD_STILL = "sender_stood_still", "the engine's core stood still"  # so that too little was offered
     # While others sent what its ring could not hold:
     RECEIVER_STOOD_STILL = "receiver_stood_still", "the engine's core stood still while others sent"
-    RECEIVER_TAKEN = "receiver_taken", "the device's threads had the engine's core (the other trials may be its quieter ones)"
+    RECEIVER_TAKEN = (
+        "receiver_taken",
+        "the device's threads had the engine's core (the other trials may be its quieter ones)",
+    )
     BURST_INTERRUPTED = "burst_interrupted", "the engine's core stood still within the burst"
     REFLECTOR = "reflector", "the engine that sends back lost frames"
     APART = "apart", "two engines did not send together"

@@ -8,7 +8,7 @@ import msgspec
 from pinchpoint.findings import comparing, differences, stored_runs
 from pinchpoint.findings.paired_benches import alternation, of_duet, of_trials
 from pinchpoint.model.comparison import Comparison, Method
-from pinchpoint.model.errors import InputError
+from pinchpoint.model.errors import InputError, choices
 from pinchpoint.model.result import Outcome, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.scenario import Search
 from pinchpoint.store.folder import RunFolder
@@ -49,7 +49,7 @@ class StoredRun:
 
 
 def compare_folders(a: RunFolder, b: RunFolder, metrics: Sequence[str], margin: float | None) -> Comparison:
-    """Of two stored runs. Raises InputError where they have no scenario or no metric in common."""
+    """Of two stored runs. Raises InputError where no scenario is in both of them, or a metric in none."""
     sides = []
     for folder in (a, b):
         result = folder.read_result()
@@ -60,6 +60,9 @@ def compare_folders(a: RunFolder, b: RunFolder, metrics: Sequence[str], margin: 
     if not comparison.scenarios:
         names = " and ".join(", ".join(only) or "none" for only in (comparison.only_a, comparison.only_b))
         raise InputError(f"{a.path} and {b.path} have no scenario in common: {names}")
+    known = dict(pair for _, result in sides for pair in comparing.in_order(result.scenarios, ()))
+    if unknown := [name for name in metrics if name not in known]:
+        raise InputError(f"neither {a.path} nor {b.path} has {unknown[0]}", choices(unknown[0], known, "their metrics"))
     return comparison
 
 

@@ -4,17 +4,15 @@ import csv
 import io
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path as FilePath
-from typing import Any
 
 from pinchpoint.keys.kinds import MismatchError
 from pinchpoint.keys.reader import Element, Reader
-from pinchpoint.keys.source import CHANGED, Change, Source, key_at, key_path, nearest, read_text, show
+from pinchpoint.keys.source import CHANGED, Change, Source, key_at, key_path, near_key, read_text, show
 from pinchpoint.model import former
-from pinchpoint.model.errors import InputError
+from pinchpoint.model.errors import InputError, choices
 from pinchpoint.model.scenario import Level, Sweep
 from pinchpoint.model.study import FindingRequest, Published, PublishedPoint, Study
 from pinchpoint.scenario import keys, sweep_keys
@@ -22,6 +20,7 @@ from pinchpoint.scenario.sweep import sweep_of
 from pinchpoint.scenario.sweep_keys import level
 
 STUDY_FILE = "study.toml"
+Note = Callable[[str, str], None]  # a key, and what is wrong with it
 
 
 def load_study(
@@ -42,15 +41,17 @@ def load_study(
     curves, requests = reader.array(sweep_keys.PUBLISHED), reader.array(sweep_keys.FINDING)
     for word in only:
         if word not in stems:
-            near = get_close_matches(word, stems, 1)
-            meant = f"did you mean {near[0]}? " if near else ""
-            raise InputError(f"{path}: unknown scenario {show(word)}", f"{meant}available: {', '.join(stems)}")
+            raise InputError(f"{path}: unknown scenario {show(word)}", choices(word, stems, "available"))
     wanted = [stem for stem in stems if stem in only or not only]
 
     wrong: list[str] = []
     files = dict(_files(folder, stems, wrong))
-    short = _quick(source, reader, files.values())
-    asked = _asked(changes or {}, [files[stem] for stem in wanted if stem in files], wrong)
+    reader.table(sweep_keys.QUICK)
+    quicker, chosen = source.data.get("quick"), [files[stem] for stem in wanted if stem in files]
+    short = _changes(
+        source, quicker, files.values(), lambda name: f"{STUDY_FILE}:{source.line(('quick', name))}",
+        lambda name, told: source.problem(("quick", name), told))  # fmt: skip
+    asked = _changes(source, changes, chosen, lambda _: CHANGED, lambda name, told: wrong.append(f"{name}: {told}"))
     sweeps: dict[str, Sweep] = {}
     for stem in wanted:
         if stem in files:
@@ -86,39 +87,23 @@ def _read(source: Source, changes: Sequence[Change], quick: bool, sweeps: dict[s
         sweeps[sweep.group] = sweep
 
 
-def _quick(source: Source, reader: Reader, files: Collection[Source]) -> tuple[Change, ...]:
-    """What the short form changes in every file that reads it."""
-    reader.table(sweep_keys.QUICK)
-    quick: Any = source.data.get("quick")
+def _changes(
+    source: Source, values: object, files: Collection[Source], origin: Callable[[str], str], note: Note
+) -> list[Change]:
+    """What stands in the place of files' values; a key that there is not, or that none of them reads, is noted."""
     changes = []
-    for name, value in quick.items() if isinstance(quick, dict) else ():
-        at, path = ("quick", name), key_path(name)
-        if path is None or key_at(path, keys.known()) is None:
-            near = "" if source.is_full else nearest(name, keys.known())
-            hint = f"; did you mean {near}?" if near else ""
-            source.problem(at, f'expected a key of scenario files in quotes, like "search.duration_sum_s"{hint}')
-            continue
-        change = Change(path, value, origin=f"{STUDY_FILE}:{source.line(at)}")
-        if files and not any(_takes(file, change) for file in files):
-            source.problem(at, "expected a key that one of the scenario files reads; none does")
-        changes.append(change)
-    return tuple(changes)
-
-
-def _asked(changes: Mapping[str, object], files: Collection[Source], wrong: list[str]) -> list[Change]:
-    """What the user changes; a key that no wanted file reads is a mistake."""
-    asked = []
-    for name, value in changes.items():
+    for name, value in values.items() if isinstance(values, Mapping) else ():
         at = key_path(name)
         if at is None or key_at(at, keys.known()) is None:
-            near = nearest(name, keys.known())
-            wrong.append(f"{name}: there is no such key" + (f"; did you mean {near}?" if near else ""))
+            near = "" if source.is_full else near_key(name, keys.known())
+            hint = f"; did you mean {near}?" if near else ""
+            note(name, f'expected a key of scenario files, like "search.duration_sum_s"{hint}')
             continue
-        change = Change(at, value, origin=CHANGED)
+        change = Change(at, value, origin=origin(name))
         if files and not any(_takes(file, change) for file in files):
-            wrong.append(f"{name}: none of the study's files reads it")
-        asked.append(change)
-    return asked
+            note(name, "expected a key that one of the study's files reads; none does")
+        changes.append(change)
+    return changes
 
 
 def _takes(source: Source, change: Change) -> bool:
@@ -135,7 +120,7 @@ def _check_groups(source: Source, elements: Sequence[Element], stems: Sequence[s
     for element in elements:
         group = element.values.get("group")
         if group and stems and group not in stems:
-            source.mismatch((*element.at, "group"), f"one of the study's scenarios ({', '.join(stems)})", group)
+            source.mismatch((*element.at, "group"), f"one of the study's scenarios ({', '.join(stems)})", group, stems)
 
 
 def _check_factors(source: Source, elements: Sequence[Element], sweeps: Mapping[str, Sweep]) -> None:
@@ -148,10 +133,10 @@ def _check_factors(source: Source, elements: Sequence[Element], sweeps: Mapping[
         names = [factor.name for factor in sweep.factors]
         known = f"a factor of {sweep.group} ({', '.join(names) or 'there is none'})"
         if values.get("factor") and values["factor"] not in names:
-            source.mismatch((*element.at, "factor"), known, values["factor"])
+            source.mismatch((*element.at, "factor"), known, values["factor"], names)
         for name in values.get("levels", ()):
             if name not in names:
-                source.mismatch((*element.at, "levels"), known, name)
+                source.mismatch((*element.at, "levels"), known, name, names)
             elif name == values.get("factor"):
                 source.problem((*element.at, "levels"), f"expected levels of other factors, found {show(name)}")
 

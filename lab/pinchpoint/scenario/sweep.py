@@ -10,7 +10,7 @@ from typing import Any
 
 from pinchpoint.keys.lexical import Path
 from pinchpoint.keys.reader import Element, Reader, Values, refuse_doubles
-from pinchpoint.keys.source import CHANGED, MOST_PROBLEMS, Change, Source, key_at, key_path, nearest, path_text, show
+from pinchpoint.keys.source import CHANGED, MOST_PROBLEMS, Change, Source, key_at, key_path, near_key, path_text, show
 from pinchpoint.model import units
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Factor, Level, Point, Relative, Scenario, Sweep
@@ -46,7 +46,7 @@ def load_sweep(path: FilePath, quick: bool = False, changes: Mapping[str, object
 def _change(source: Source, name: str, value: object) -> Change:
     at, tables = key_path(name), keys.of_kind(keys.kind_of(source)).every
     if at is None or key_at(at, tables) is None:
-        near = nearest(name, tables)
+        near = near_key(name, tables)
         hint = f"did you mean {near}?" if near else 'write it like "stream[1].flows"'
         raise InputError(f"{source.path}: unknown key {show(name)}", hint)
     if not source.holds(at):
@@ -97,7 +97,7 @@ def _swept(source: Source, name: str, at: Path, value: object = None) -> Path | 
         return None
     known = [table for table in tables if table not in sweep_keys.TABLES]
     if path is None or key_at(path, known) is None or path[0] in _FIXED:
-        near = "" if source.is_full else nearest(name, known)
+        near = "" if source.is_full else near_key(name, known)
         hint = f"; did you mean {near}?" if near and near not in _FIXED else ""
         source.problem(at, f"expected a key that a level can set, found {show(name)}{hint}")
         return None

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 
 from jinja2 import Environment
 
-from pinchpoint.findings.trend import trends
+from pinchpoint.findings.trend import FEWEST_RUNS, trends
 from pinchpoint.model import former
 from pinchpoint.model.campaign import Progress
 from pinchpoint.model.effective import by_name, table_in
@@ -177,8 +177,9 @@ class Pages:
                 stored.append((folder.read_info(), replace(result, scenarios=own, curves=(), findings=())))
         measured = trends(stored, (scenario,), (metric,) if metric else ()) if scenario else ()
         drawn = page.with_ids((f"trend-{at}", trend_figure(trend)) for at, trend in enumerate(measured))
+        offered = {key: n for key, n in self.index.scenarios().items() if n >= FEWEST_RUNS or key == scenario}
         return self.filled(
-            "trend.html.j2", word, drawn, scenario=scenario, metric=metric, scenarios=self.index.scenarios(),
+            "trend.html.j2", word, drawn, scenario=scenario, metric=metric, scenarios=offered, fewest=FEWEST_RUNS,
             metrics=self.index.metrics(scenario) if scenario else (), trends=measured, headline=headline,
             details=details,
         )  # fmt: skip

@@ -72,6 +72,7 @@ def test_doctor_asks_for_the_hugepages_of_the_quickstart(monkeypatch):
         return requirements.Probe("hugepages", True, "")
 
     monkeypatch.setattr(needs, "hugepages", note)
-    list(device(default()).probes(Local()))
+    monkeypatch.setattr(needs, "kernel_module", lambda host, name, *_: requirements.Probe(name, True, ""))
+    list(device(default()).flavours(Local()))
     needed = {device_of(scenario).pages(scenario) for path in QUICKSTART.glob("*.toml") if (scenario := load(path))}
     assert needed == set(asked)

@@ -127,6 +127,11 @@ def test_hostile_lists_of_files_are_refused(campaign, files):
         campaign("", files)
 
 
+def test_two_files_of_one_name_are_both_named(campaign):
+    with pytest.raises(InputError, match=r"found swept\.toml and more/swept\.toml"):
+        campaign("", '["swept.toml", "more/swept.toml"]')
+
+
 SPAN = """
 runs_on = "dut"
 host.dut = {}

@@ -18,6 +18,7 @@ from pinchpoint.model.errors import InputError
 from pinchpoint.model.result import Outcome, RunResult
 from pinchpoint.run.checkpoint import require_same
 from pinchpoint.run.run import unmeasured
+from pinchpoint.run.stored import StoredRun
 from pinchpoint.scenario import parse
 from pinchpoint.serve.acts import Acts
 from pinchpoint.store.campaign import CampaignFolder
@@ -101,7 +102,7 @@ def test_a_campaign_that_measured_nothing_has_not_succeeded(folder):
     made = folder(asked())
     result = unmeasured(parse(scenario_text(), "x.toml"), Outcome.IMPOSSIBLE, "planted", 0.0)
     made.run.write_result(RunResult(SCHEMA, "going", True, (result,)))
-    assert cli._code(made, False, HOW) == 4
+    assert cli._code(made, StoredRun(made.run), False, HOW) == 4
 
 
 @pytest.mark.parametrize("address", ["local", "", "10.0.0.1", "ray://10.0.0.1:10001", "10.0.0.1:x", ":6379"])

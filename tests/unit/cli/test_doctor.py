@@ -2,6 +2,7 @@
 
 import json
 import signal
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
@@ -9,23 +10,28 @@ from click.testing import CliRunner
 from pinchpoint.bench import requirements
 from pinchpoint.cli import doctor as doctors
 from pinchpoint.cli.doctor import carry_out, doctor, steps
+from pinchpoint.dut import registry
+from pinchpoint.dut.device import Flavour
 from pinchpoint.engine import process
 from pinchpoint.engine.protocol import Backend
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.model.errors import InputError, RequirementError
 
+BOOTS = requirements.Probe("guest.kernel", True, "boots", needed=False)
+HERE = (Flavour("a switch", (requirements.Probe("ovs-vswitchd", True, "here"),), "mem"),)
 
-def diagnosis(monkeypatch, *lacking, options=(), steadiness=()):
+
+def diagnosis(monkeypatch, *lacking, options=(), steadiness=(), flavours=HERE, boots=()):
     """The doctor's result on a machine where only these backends of the engine cannot run."""
     names = ("mem", "af_packet", "af_xdp", "xdp_live", "dpdk")
     backends = tuple(Backend(name, name not in lacking, "here", "no such thing", "get it") for name in names)
     monkeypatch.setattr(process, "backends", lambda host: backends)
     monkeypatch.setattr(process, "find_engine", lambda host: "/bin/engine")
     monkeypatch.setattr(requirements, "steadiness", lambda host: steadiness)
-    monkeypatch.setattr(doctors, "_device_probes", lambda host: [requirements.Probe("ovs-vswitchd", True, "here")])
+    monkeypatch.setattr(doctors, "_flavours", lambda host: {"ovs": flavours})
     monkeypatch.setattr(doctors.nics, "probes", lambda host: [])
     monkeypatch.setattr(doctors.vm, "probes", lambda host: [])
-    monkeypatch.setattr(doctors.placement, "boots", lambda host: [])
+    monkeypatch.setattr(doctors.placement, "boots", lambda host: {word: BOOTS for word in boots})
     monkeypatch.setattr(requirements.os, "geteuid", lambda: 0)
     monkeypatch.setattr(requirements.os, "sched_getaffinity", lambda _: {0, 1})
     return CliRunner().invoke(doctor, list(options), standalone_mode=False)
@@ -45,6 +51,61 @@ def test_a_host_whose_rates_vary_is_told_what_mends_it_and_is_no_failure(monkeyp
     assert result.return_value == 0
     line, hint = (line.split() for line in result.output.splitlines() if "turbo" in line or "turn it off" in line)
     assert (line, hint) == (["unsteady", "turbo", "on"], ["hint:", "turn", "it", "off"])
+
+
+def test_checks_that_are_ok_are_one_line_unless_all_are_asked_for(monkeypatch):
+    folded = diagnosis(monkeypatch, "xdp_live").output
+    assert "8 checks ok: pinchpoint doctor --all shows them" in folded
+    assert not [line for line in folded.splitlines() if line.startswith("ok ")]
+    shown = diagnosis(monkeypatch, "xdp_live", options=["--all"]).output
+    assert len([line for line in shown.splitlines() if line.startswith("ok ")]) == 8
+    assert "checks ok" not in shown
+
+
+LOADABLE = requirements.Probe("kernel module bridge", True, "can be loaded")
+MODULE = requirements.Probe("kernel module bridge", False, "no module", "boot another kernel")
+PROGRAM = replace(requirements.packaged("ipvsadm", False, "not installed", "ipvsadm"), needed=False)
+
+
+def ends_with(result):
+    return result.output.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("flavour", "sentence"),
+    [
+        (Flavour("the bridge", (LOADABLE,)), "The bridge: ready"),
+        (Flavour("the bridge", (LOADABLE,), "xdp_live"), "The bridge: needs engine backend xdp_live: get it"),
+        (Flavour("a balancer", (PROGRAM, MODULE)), "A balancer: needs ipvsadm and 1 more: apt-get install ipvsadm"),
+        (Flavour("a switch", (MODULE,)), "A switch: needs kernel module bridge: boot another kernel"),
+        (
+            Flavour("the bridge", (MODULE,), fits_guest=True),
+            "The bridge: needs kernel module bridge, here or in a guest: "
+            "apt-get install user-mode-linux or packaging/guest-kernel",
+        ),
+    ],
+)
+def test_each_flavour_of_a_device_has_a_sentence_on_whether_it_can_run(monkeypatch, flavour, sentence):
+    assert ends_with(diagnosis(monkeypatch, "xdp_live", flavours=(flavour,))) == sentence
+
+
+def test_a_device_that_only_a_guests_kernel_has_is_ready_there(monkeypatch):
+    def flavours(self, host, guest=None):
+        probe = LOADABLE if guest and guest.kernel == "qemu" else MODULE
+        yield Flavour("the bridge", (probe,), fits_guest=True)
+
+    monkeypatch.setattr(type(registry.device("ovs")), "flavours", flavours)
+    here = tuple(registry.device("ovs").flavours(None))
+    told = ends_with(diagnosis(monkeypatch, flavours=here, boots=("uml", "qemu")))
+    assert told == 'The bridge: ready in a guest, guest.kernel = "qemu"'
+
+
+def test_the_next_step_is_to_provide_what_is_missing_or_to_begin(monkeypatch):
+    told = []
+    monkeypatch.setattr(doctors, "next_step", lambda *words: told.append(words))
+    diagnosis(monkeypatch)
+    diagnosis(monkeypatch, flavours=(Flavour("a switch", (replace(PROGRAM, needed=True),)),))
+    assert told == [("init",), ("doctor", "--fix")]
 
 
 def test_machines_are_told_what_is_needed(monkeypatch):
@@ -101,7 +162,7 @@ INSTALL = "apt-get install --yes --no-remove --no-install-recommends alpha"
 
 
 def fixing(monkeypatch, host, options, answer=None, terminal=True, root=True, missing=MISSING):
-    monkeypatch.setattr(doctors, "_probes", lambda *_: missing)
+    monkeypatch.setattr(doctors, "_diagnosis", lambda *_: (missing, []))
     monkeypatch.setattr(doctors, "host_at", lambda address: host)
     monkeypatch.setattr(doctors, "pool", lambda host: (host.pages, host.pages))
     monkeypatch.setattr(doctors, "_asks", lambda: terminal)
@@ -202,6 +263,6 @@ def test_a_larger_pool_of_hugepages_is_not_made_smaller():
     assert list(map(str, steps([], hugepages=700, pool=600))) == ["sysctl -w vm.nr_hugepages=700"]
 
 
-@pytest.mark.parametrize("options", [["--yes"], ["--all"], ["--fix", "--json"]])
+@pytest.mark.parametrize("options", [["--yes"], ["--hugepages", "7"], ["--fix", "--json"]])
 def test_options_that_do_not_go_together_are_refused(options):
     assert isinstance(CliRunner().invoke(doctor, options, standalone_mode=False).exception, InputError)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 import pytest
+from reference.manual import ENVIRONMENT, EXIT_CODES
 
-from pinchpoint.cli.main import ENVIRONMENT, EPILOG, EXIT_CODES, cli
+from pinchpoint.cli.main import EPILOG, cli
 from pinchpoint.host.processes import ENVIRONMENT_MARK
 
 ROOT = Path(__file__).parents[3]

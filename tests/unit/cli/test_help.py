@@ -50,8 +50,9 @@ def test_every_command_has_a_help_that_fits(words, columns):
     ("words", "wrong", "hint"),
     [
         (["frob"], "No such command 'frob'", "pinchpoint --help"),
+        (["comapre"], "No such command 'comapre'. Did you mean 'compare'?", "pinchpoint --help"),
         (["run", "no.toml"], "'no.toml' does not exist", "pinchpoint run --help"),
-        (["run", "--quikc"], "no option --quikc", "did you mean --quick? pinchpoint run --help"),
+        (["run", "--quikc"], "No such option '--quikc'. Did you mean '--quick'?", "pinchpoint run --help"),
         (["check"], "Missing argument 'SCENARIO...'", "pinchpoint check --help"),
     ],
 )
@@ -97,6 +98,8 @@ def test_problems_are_printed_for_machines_as_well(tmp_path, capsys):
     assert main(["check", "--json", str(tmp_path)]) == 2
     told = json.loads(capsys.readouterr().out)
     assert told["problems"][0].startswith(f"{tmp_path}/a.toml:1: ")
+    assert main(["check", "--json", str(tmp_path / "absent.toml")]) == 2
+    assert json.loads(capsys.readouterr().out)["problems"] == [f"{tmp_path}/absent.toml: No such file or directory"]
 
 
 def test_a_pilot_prints_its_plan_and_stops(capsys):

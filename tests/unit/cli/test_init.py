@@ -5,7 +5,8 @@ from click.testing import CliRunner
 
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.cli.init import init
-from pinchpoint.dut import registry, setup
+from pinchpoint.dut import registry
+from pinchpoint.dut.device import Flavour
 from pinchpoint.engine import process
 from pinchpoint.engine.protocol import Backend
 from pinchpoint.host.facts import Machine
@@ -57,13 +58,16 @@ def able(monkeypatch):
     """A machine that has all but what is named."""
 
     def make(*lacking, backends=("dpdk", "af_packet")):
-        def of(scenario, machines):
-            return [Probe(name, False, "not installed") for name in lacking if name == scenario.dut.kind]
+        def flavours(device, host, guest=None):
+            probes = tuple(Probe(name, False, "not installed") for name in lacking if name == device.kind)
+            return [Flavour(starter.words, probes, device.backend, starter) for starter in device.starters]
 
-        monkeypatch.setattr(setup, "lacking", of)
+        for kind in registry.kinds():
+            monkeypatch.setattr(type(registry.device(kind)), "flavours", flavours)
         monkeypatch.setattr(
             process, "backends", lambda host: [Backend(backend, True, "", None, None) for backend in backends]
         )
+        monkeypatch.setattr(process, "find_engine", lambda host: "/bin/engine")
         monkeypatch.setattr("pinchpoint.cli.init.look", lambda host: machine({0: (0, 1, 2, 3)}))
         monkeypatch.setattr("pinchpoint.cli.init._in_service", lambda lab: ["a switch is in service: left alone"])
 

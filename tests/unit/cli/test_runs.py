@@ -41,6 +41,12 @@ def test_commands_that_read_a_run_take_it_by_how_long_ago_it_was(runs, capsys):
     assert json.loads(capsys.readouterr().out)["run_id"] == "two"
 
 
+def test_runs_of_a_trend_and_of_a_gate_are_named_so_too(runs, capsys):
+    assert main(["trend", "@last-1", "@last"]) == 9  # too few
+    assert main(["ci", "@last-1", "@latest"]) == 2
+    assert "@latest: expected @last" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("name", "words"), [("@last-2", "runs/ has 2 runs"), ("@latest", "expected @last")])
 def test_a_run_that_there_is_not_is_bad_input(runs, capsys, name, words):
     assert main(["show", name]) == 2
@@ -55,6 +61,12 @@ def test_without_runs_the_list_says_so_and_the_last_one_is_bad_input(tmp_path, m
     (tmp_path / "runs").mkdir()
     assert main(["runs"]) == 0
     assert "no runs yet" in capsys.readouterr().out
+
+
+def test_a_metric_that_neither_run_has_is_told_with_the_likely_one(runs, capsys):
+    assert main(["compare", "@last-1", "@last", "--metric", "NRD"]) == 2
+    told = capsys.readouterr().err
+    assert "neither runs/one nor runs/two has NRD\n  hint: did you mean NDR? their metrics: NDR" in told
 
 
 def test_a_folder_to_serve_that_is_not_there_is_bad_input_and_is_not_made(tmp_path, monkeypatch, capsys):

@@ -1,6 +1,7 @@
 """Studies and sweeps at the command line: found, told, estimated, completed."""
 
 import re
+from pathlib import Path
 
 import click
 import pytest
@@ -15,7 +16,8 @@ from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.model.errors import InputError
 
-QUICKSTART = options._REPOSITORY / "quickstart"
+REPOSITORY = Path(__file__).parents[3] / "studies"
+QUICKSTART = REPOSITORY / "quickstart"
 FACTOR = """
 [sweep]
 repeats = 2
@@ -124,7 +126,7 @@ def test_a_study_is_found_by_name_or_path_and_else_the_names_are_told(mine):
 
 
 def test_the_package_carries_the_studies():
-    assert options._PACKAGED.resolve() == options._REPOSITORY.resolve()
+    assert options._PACKAGED.resolve() == REPOSITORY.resolve()
 
 
 @pytest.mark.tier1("command:study list")
@@ -204,8 +206,8 @@ def test_a_setting_takes_the_place_of_what_the_files_say(mine):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"dut.pmd_cpu": [3]}, "dut.pmd_cpu: there is no such key; did you mean dut.pmd_cpus?"),
-        ({"sockets.client": "a"}, "sockets.client: none of the study's files reads it"),
+        ({"dut.pmd_cpu": [3]}, 'like "search.duration_sum_s"; did you mean dut.pmd_cpus?'),
+        ({"sockets.client": "a"}, "sockets.client: expected a key that one of the study's files reads; none does"),
         ({"dut.pmd_cpus": ["x"]}, "expected a list of CPU numbers"),
     ],
 )

@@ -201,6 +201,11 @@ def test_a_device_that_raises_while_it_declares_itself_is_named_with_its_error(d
     assert error.value.exit_code == 2
 
 
+def test_a_kind_that_there_is_not_is_told_with_the_likely_one():
+    with pytest.raises(InputError, match=r"no device of kind 'brigde'\n  hint: did you mean bridge\? one of: "):
+        registry.device("brigde")
+
+
 # The kernel's own devices.
 
 KERNEL = tuple(

@@ -104,7 +104,7 @@ def test_a_bench_is_planned_with_the_kernel_that_was_chosen(machine, monkeypatch
 
 def test_the_doctor_says_of_each_kernel_that_is_here_whether_it_boots(machine):
     machine.panics.add("uml")
-    broken, sound = boots(Local())
+    broken, sound = boots(Local()).values()
     assert (broken.name, broken.ok, broken.needed, broken.detail) == ('guest.kernel = "uml"', False, False, PANIC)
     assert (sound.name, sound.ok, sound.detail) == (
         'guest.kernel = "qemu"',
@@ -112,13 +112,13 @@ def test_the_doctor_says_of_each_kernel_that_is_here_whether_it_boots(machine):
         "Debian's kernel under qemu boots, TCG, emulated: 1.5 s",
     )
     machine.absent.add("qemu")
-    assert [probe.name for probe in boots(Local())] == [broken.name]
+    assert [probe.name for probe in boots(Local()).values()] == [broken.name]
 
 
 def test_the_doctor_does_not_call_a_kernel_broken_that_a_busy_machine_boots_slowly(machine):
     machine.panics.add("qemu")
     machine.is_late = True
-    *_, slow = boots(Local())
+    slow = boots(Local())["qemu"]
     assert (slow.ok, slow.hint) == (False, "")
     assert slow.detail.startswith("not booted after 30 s: this machine is busy")
 
@@ -126,6 +126,6 @@ def test_the_doctor_does_not_call_a_kernel_broken_that_a_busy_machine_boots_slow
 def test_where_the_library_for_amx_is_not_built_the_doctor_says_how(machine, monkeypatch, tmp_path):
     machine.panics.add("uml")
     monkeypatch.setattr(uml, "_PTRACE", tmp_path / "uml-ptrace.so")
-    broken, _ = boots(Local())
+    broken = boots(Local())["uml"]
     assert broken.hint.startswith("with AMX it needs: mkdir -p /")
     assert broken.hint.endswith("/pinchpoint/host/uml_ptrace.c")

@@ -156,7 +156,7 @@ def test_what_defines_a_number_is_told_as_another_definition() -> None:
 def test_unknown_names_and_no_runs_are_refused() -> None:
     with pytest.raises(InputError, match="no run has measured absent\n  hint: measured: 1-forward"):
         trends(history([3e6]), scenarios=["absent"])
-    with pytest.raises(InputError, match="1-forward: no metric PDR\n  hint: its metrics: NDR"):
+    with pytest.raises(InputError, match="1-forward: no metric PDR\n  hint: did you mean NDR\\? its metrics: NDR"):
         trends(history([3e6]), metrics=["PDR"])
     with pytest.raises(InputError, match="no run has measured anything"):
         trends([])

@@ -141,12 +141,12 @@ def test_the_first_of_several_figures_counts_where_the_study_says_so(folder: Pat
         (
             'factor = "bridges"\ntitle',
             'factor = "bridge"\ntitle',
-            "expected a factor of cascade (io, bridges, extra rules)",
+            'expected a factor of cascade (io, bridges, extra rules), found "bridge"; did you mean "bridges"?',
         ),
         (
             'group = "cascade"',
             'group = "cascades"',
-            'expected one of the study\'s scenarios (cascade), found "cascades"',
+            'expected one of the study\'s scenarios (cascade), found "cascades"; did you mean "cascade"?',
         ),
         ('kind = "fall"', 'kind = "fell"', 'finding[1].kind: expected "fall" or "knee"'),
         ('factor = "bridges"\n', 'factor = "bridge"\n', "expected a factor of cascade (io, bridges, extra rules)"),
@@ -154,12 +154,12 @@ def test_the_first_of_several_figures_counts_where_the_study_says_so(folder: Pat
         (
             '"sweep.repeats" = 2',
             '"stream[1].flows" = 2',
-            "expected a key that one of the scenario files reads; none does",
+            "expected a key that one of the study's files reads; none does",
         ),
         (
             '"sweep.repeats" = 2',
             '"search.drain_s" = 2',
-            "expected a key that one of the scenario files reads; none does",
+            "expected a key that one of the study's files reads; none does",
         ),
         ("[quick]", "[quik]", "quik: unknown key; did you mean quick?"),
         ("[[finding]]", "[finding]", "finding: expected tables [[finding]]"),

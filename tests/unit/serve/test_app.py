@@ -9,6 +9,7 @@ from served import PORT, TOKEN, keep, keep_campaign, workshop
 from starlette.testclient import TestClient
 
 from pinchpoint.model.campaign import MachineProgress
+from pinchpoint.serve import form
 from pinchpoint.serve.app import application
 from pinchpoint.serve.guard import HEADERS
 
@@ -73,6 +74,13 @@ def test_every_page_is_there_with_its_headers(client, path):
     assert answer.status_code == 200, answer.text[:400]
     for name, value in HEADERS.items():
         assert answer.headers[name] == value
+
+
+def test_trends_offer_what_has_enough_runs_for_a_change_and_what_is_asked_for(client):
+    offered = re.compile(r'<option value="([^"]+)"')
+    nothing = client.get("/trend").text
+    assert "none has 10 runs yet" in nothing and not offered.findall(nothing)
+    assert offered.findall(client.get("/trend?scenario=snat-255").text) == ["snat-255"]
 
 
 def test_a_campaign_in_progress_tells_what_each_machine_does_and_the_time_left(client):
@@ -166,6 +174,16 @@ def test_texts_of_runs_and_addresses_are_never_markup(client, path):
     answer = client.get(path.format(quote(HOSTILE, safe="")))
     assert answer.status_code == 200
     assert "<script>document" not in answer.text and "<img src=x" not in answer.text
+
+
+def test_the_form_begins_with_about_twelve_keys_and_has_the_others_behind_them(client):
+    fields = [field for part in form.parts(form.shape_of({}), {}) for field in part.fields]
+    first = {field.name for field in fields if field.first}
+    assert {"title", "dut.datapath", "port[1].name", "stream[1].from", "engine.cpus"} <= first
+    assert 10 <= len(first) <= 14 < len(fields) / 3
+    page = client.get("/new").text
+    assert " more keys</summary>" in page
+    assert all(f'name="field-{field.name}"' in page for field in fields)
 
 
 def test_what_the_form_lacks_is_reported_as_check_does(client, parts):

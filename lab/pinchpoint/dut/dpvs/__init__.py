@@ -23,7 +23,7 @@ from pinchpoint.host.interface import Host
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Unset
 from pinchpoint.model.hops import DropKind, HopGraph
-from pinchpoint.model.scenario import Mode, Port, Scenario, Scheduler
+from pinchpoint.model.scenario import Guest, Mode, Port, Scenario, Scheduler
 from pinchpoint.model.trial import ThreadLoad
 
 PROGRAM = "dpvs"
@@ -128,8 +128,11 @@ class DpvsDevice(Device):
 
     def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """The program with its tools beside it."""
+        return self.probes(host, None, dut_of(scenario, DpvsDut).program)
+
+    def probes(self, host: Host, guest: Guest | None = None, path: str | None = None) -> Iterator[Probe]:
+        """The same; a file cannot name the program."""
         yield from programs(host, {"ip": "iproute2", "start-stop-daemon": "dpkg"})
-        path = dut_of(scenario, DpvsDut).program
         wrong = "not given" if path is None else what_is_wrong(host, path)
         yield Probe("dut.program", not wrong, f"{path or 'dpvs'}: {wrong or 'there'}", f"build it: {_BUILD}")
 

@@ -22,7 +22,7 @@ from pinchpoint.dut.services import served
 from pinchpoint.host.interface import PROC, Host
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.limits import Limit, Resource
-from pinchpoint.model.scenario import Scheduler, Service
+from pinchpoint.model.scenario import Guest, Scheduler, Service
 from pinchpoint.observe.printed import TcpStack
 from pinchpoint.observe.snapshot import Collector, Snapshot
 
@@ -252,7 +252,7 @@ class EnvoyDevice(proxy.ProxyDevice):
             raw.mismatch(("dut", "descriptors"), f"{words}; or a smaller service.max_connections", descriptors)
         super().check(raw)
 
-    def probes(self, host: Host) -> Iterator[Probe]:
+    def probes(self, host: Host, guest: Guest | None = None) -> Iterator[Probe]:
         """The program and its tools."""
         path = program(host)
         where, remedy = path or "neither beside this Python nor on PATH", Remedy(distributions=(DISTRIBUTION,))

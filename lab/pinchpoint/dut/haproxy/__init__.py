@@ -22,7 +22,7 @@ from pinchpoint.host.processes import children
 from pinchpoint.model.addresses import bracketed
 from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.limits import Limit, Resource
-from pinchpoint.model.scenario import Scheduler
+from pinchpoint.model.scenario import Guest, Scheduler
 from pinchpoint.observe.snapshot import Collector, Snapshot
 
 PROGRAM = "haproxy"
@@ -215,7 +215,7 @@ class HaproxyDevice(proxy.ProxyDevice):
             raw.mismatch(("service", "local"), wanted, local.count)
         super().check(raw)
 
-    def probes(self, host: Host) -> Iterator[Probe]:
+    def probes(self, host: Host, guest: Guest | None = None) -> Iterator[Probe]:
         """The program and its tools."""
         yield from programs(host, {PROGRAM: "haproxy"})
         yield from super().probes(host)

@@ -368,9 +368,9 @@ class IpvsDevice(softirq.KernelDevice):
         """Its programs and modules."""
         return _needs(host, scenario.service, scenario.guest)
 
-    def probes(self, host: Host) -> Iterator[Probe]:
-        """The same of this machine's kernel, for all that it can do."""
-        return _needs(host, None, None)
+    def probes(self, host: Host, guest: Guest | None = None) -> Iterator[Probe]:
+        """The same, for all that it can do."""
+        return _needs(host, None, guest)
 
 
 def _check_service(raw: RawScenario) -> None:

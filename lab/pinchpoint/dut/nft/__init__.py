@@ -331,9 +331,9 @@ class NftDevice(softirq.KernelDevice):
         has_rules = bool(dut_of(scenario, NftDut).rules or scenario.service)
         return _needs(host, scenario.guest, has_rules=has_rules, balances=scenario.service is not None)
 
-    def probes(self, host: Host) -> Iterator[Probe]:
-        """The same of this machine's kernel."""
-        return _needs(host, None, has_rules=True)
+    def probes(self, host: Host, guest: Guest | None = None) -> Iterator[Probe]:
+        """The same, with rules."""
+        return _needs(host, guest, has_rules=True)
 
     def signs(self, seen: Seen) -> Mapping[Sign, float]:
         """Its softirqs', its neighbours, its rules."""

@@ -25,7 +25,7 @@ from pinchpoint.host.interface import PROC, Host
 from pinchpoint.host.processes import children, insisted
 from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.limits import Limit, Resource
-from pinchpoint.model.scenario import Scenario, Scheduler
+from pinchpoint.model.scenario import Guest, Scenario, Scheduler
 from pinchpoint.observe.printed import TCP_PAIRS
 from pinchpoint.observe.snapshot import Collector, Snapshot
 
@@ -228,7 +228,7 @@ class NginxDevice(proxy.ProxyDevice):
             raw.mismatch(("service", "local"), wanted, local.count)
         super().check(raw)
 
-    def probes(self, host: Host) -> Iterator[Probe]:
+    def probes(self, host: Host, guest: Guest | None = None) -> Iterator[Probe]:
         """The program, its module, its tools."""
         yield from programs(host, {PROGRAM: "nginx"})
         yield from super().probes(host)

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from pinchpoint.bench.requirements import Probe, command, hugepages, kernel_module, packaged
+from pinchpoint.bench.requirements import Probe, command, hugepages, kernel_module
 from pinchpoint.bench.resource import AnyResource, TapLinks
 from pinchpoint.dut import device, nics
 from pinchpoint.dut.attach import by_dpdk, by_veth, pages_of
-from pinchpoint.dut.device import Attached, Attachment, Freezing, Pages, RawScenario, Read, Starter
+from pinchpoint.dut.device import Attached, Attachment, Flavour, Freezing, Pages, RawScenario, Read, Starter, programs
 from pinchpoint.dut.ovs import bench as made
 from pinchpoint.dut.ovs import counters, hops, reading
 from pinchpoint.dut.ovs.collectors import MODULES
@@ -21,13 +21,14 @@ from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.ports import refused_rule, refused_vdpa
 from pinchpoint.dut.ovs.spec import DEFAULT_MB, IN_KERNEL, KEYS, TYPES, Datapath, OvsPort, pinned_queues, rules, spec
 from pinchpoint.dut.places import Places
+from pinchpoint.engine.protocol import BackendName
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.numa import Topology
 from pinchpoint.keys.reader import Values
 from pinchpoint.model.errors import BenchError, InputError, PinchpointError, RequirementError
 from pinchpoint.model.hops import HopGraph
-from pinchpoint.model.scenario import Batch, Host, Port, Scenario
+from pinchpoint.model.scenario import Batch, Guest, Host, Port, Scenario
 
 _PACKAGES = {
     **dict.fromkeys(("ovs-vsctl", "ovs-ofctl", "ovsdb-server", "ovsdb-tool"), "openvswitch-switch"),
@@ -38,21 +39,21 @@ _OTHERWISE = 'set dut.datapath = "af_packet"'
 _STARTING_RULE = 'rules = """\nin_port={left},actions=output:{right}\n"""'
 STARTERS = (
     Starter(rank=10, kind="ovs", words="Open vSwitch with DPDK", title="Open vSwitch with DPDK, one rule",
-        why="one PMD thread, one rule, vhost-user ports", polls=True, backend="dpdk", ring=4096,
+        why="one PMD thread, one rule, vhost-user ports", polls=True, ring=4096,
         dut=f'kind = "ovs"\ndatapath = "dpdk"\npmd_cpus = {{cpus}}\n{_STARTING_RULE}'),
     Starter(rank=20, kind="ovs", words="Open vSwitch in user space over veth", title="Open vSwitch over veth, one rule",
-        why="one PMD thread, one rule, packet sockets, no hugepages", polls=True, backend="af_packet",
+        why="one PMD thread, one rule, packet sockets, no hugepages", polls=True,
         dut=f'kind = "ovs"\ndatapath = "af_packet"\npmd_cpus = {{cpus}}\n{_STARTING_RULE}'),
 )  # fmt: skip
+_STARTERS = dict(zip((Datapath.DPDK, Datapath.AF_PACKET), STARTERS, strict=True))
+_BACKENDS: Mapping[Datapath, BackendName] = {Datapath.DPDK: "dpdk", Datapath.AF_XDP: "af_xdp"}  # of others: af_packet
 _FIRST_LINE = re.compile(r"\S+ \(Open vSwitch\) \S+")
 
 
 def program(host: Machine, datapath: Datapath) -> Probe:
     """Whether the datapath's switch is installed."""
     path = Path(made.VSWITCHD[datapath])
-    there = host.exists(str(path))
-    detail = str(path) if there else f"{path}: not installed"
-    return packaged(path.name, there, detail, path.parent.name)
+    return replace(command(host, str(path), path.parent.name), name=path.name)
 
 
 def _own_program(host: Machine, path: str, datapath: Datapath) -> Probe:
@@ -60,6 +61,22 @@ def _own_program(host: Machine, path: str, datapath: Datapath) -> Probe:
     wrong = what_is_wrong(host, path, datapath)
     hint = "set dut.vswitchd to the path of an ovs-vswitchd; for dpdk, of one built with DPDK"
     return Probe("dut.vswitchd", not wrong, f"{path}: {wrong or told_version(host, path)}", hint)
+
+
+def _needs(
+    host: Machine, datapath: Datapath, pages: int, guest: Guest | None, own: str | None = None
+) -> Iterator[Probe]:
+    """The programs of a datapath, of which `own` is given as dut.vswitchd, hugepages or modules of the kernel."""
+    yield from programs(host, _PACKAGES)
+    yield _own_program(host, own, datapath) if own else program(host, datapath)
+    if datapath is Datapath.DPDK:
+        yield hugepages(host, pages, _OTHERWISE)
+    if datapath is Datapath.TC:
+        otherwise = 'set guest.kernel = "qemu", or dut.datapath = "kernel"'
+        yield from (kernel_module(host, name, otherwise, guest) for name in MODULES)
+        yield command(host, "tc", "iproute2")
+    if datapath in IN_KERNEL:
+        yield kernel_module(host, "openvswitch", _OTHERWISE, guest)
 
 
 def told_version(host: Machine, path: str) -> str:
@@ -116,7 +133,7 @@ class OvsBench(device.Bench):
         datapath = spec(self.scenario).datapath
         if datapath is Datapath.DPDK:
             return by_dpdk(self.scenario, self.places, number, port)
-        return by_veth(self.scenario, self.places, port, "af_xdp" if datapath is Datapath.AF_XDP else "af_packet")
+        return by_veth(self.scenario, self.places, port, _BACKENDS.get(datapath, "af_packet"))
 
     def facts(self) -> Mapping[str, str]:
         """The program's path, version and hash."""
@@ -147,29 +164,24 @@ class OvsDevice(counters.CountedDevice):
     def needs(self, scenario: Scenario, host: Machine) -> Iterator[Probe]:
         """The programs of its datapath, hugepages or a kernel module, and what that datapath can do."""
         dut = spec(scenario)
-        yield from (command(host, name, package) for name, package in _PACKAGES.items())
-        yield _own_program(host, dut.vswitchd, dut.datapath) if dut.vswitchd else program(host, dut.datapath)
+        yield from _needs(host, dut.datapath, made.hugepages_needed(scenario), scenario.guest, dut.vswitchd)
         if dut.datapath is Datapath.DPDK:
-            yield hugepages(host, made.hugepages_needed(scenario), _OTHERWISE)
             yield from nics.needs(host, nics.beside_device(scenario))
             ends = [end for port in scenario.ports if isinstance(port, OvsPort) for end in (port.pf, port.vf)]
             yield from nics.shared(host, (end for end in ends if end))
-        if dut.datapath is Datapath.TC:
-            otherwise = 'set guest.kernel = "qemu", or dut.datapath = "kernel"'
-            yield from (kernel_module(host, name, otherwise, scenario.guest) for name in MODULES)
-            yield command(host, "tc", "iproute2")
-        if dut.datapath in IN_KERNEL:
-            yield kernel_module(host, "openvswitch", _OTHERWISE, scenario.guest)
         if dut.datapath in IN_KERNEL and dut.tunnels:
             detail = "not possible with the kernel datapath: the kernel delivers packets for its own addresses itself"
             yield Probe("tunnels", False, detail, 'set dut.datapath = "af_packet", "af_xdp" or "dpdk"')
 
-    def probes(self, host: Machine) -> Iterator[Probe]:
-        """Both of its programs, and the hugepages of a scenario that leaves every size at its default."""
-        yield from (command(host, name, package) for name, package in _PACKAGES.items())
-        yield program(host, Datapath.DPDK)
-        yield hugepages(host, pages_of(DEFAULT_MB + device.ENGINE_MEMORY_MB), _OTHERWISE)
-        yield program(host, Datapath.AF_PACKET)
+    def flavours(self, host: Machine, guest: Guest | None = None) -> Iterator[Flavour]:
+        """One for each datapath, with the hugepages of a scenario that leaves every size at its default."""
+        pages = pages_of(DEFAULT_MB + device.ENGINE_MEMORY_MB)
+        for datapath in (datapath for datapath in Datapath if guest is None or datapath in IN_KERNEL):
+            probes = _needs(host, datapath, pages, guest)
+            marked = tuple(replace(probe, needed=datapath not in IN_KERNEL) for probe in probes)
+            starter = _STARTERS.get(datapath)
+            words = starter.words if starter else f'{self.title}, dut.datapath = "{datapath}"'
+            yield Flavour(words, marked, _BACKENDS.get(datapath, "af_packet"), starter, datapath in IN_KERNEL)
 
     def pages(self, scenario: Scenario) -> int:
         """Those of switch, engine and relay."""

@@ -142,10 +142,10 @@ class RedirectDevice(softirq.KernelDevice):
 
     def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """Its programs, receive packet steering, traffic control with its classifier."""
-        return self.probes(host, dut_of(scenario, RedirectDut).classifier, scenario.guest)
+        return self.probes(host, scenario.guest, dut_of(scenario, RedirectDut).classifier)
 
-    def probes(self, host: Host, classifier: str = _DEFAULT, guest: Guest | None = None) -> Iterator[Probe]:
-        """The same, of the default classifier and this machine's kernel."""
+    def probes(self, host: Host, guest: Guest | None = None, classifier: str = _DEFAULT) -> Iterator[Probe]:
+        """The same, of the default classifier."""
         there = list(programs(host, {"ip": "iproute2", "tc": "iproute2", "unshare": "util-linux"}))
         yield from there
         yield softirq.steering(host, guest)

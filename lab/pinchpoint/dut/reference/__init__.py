@@ -29,7 +29,7 @@ from pinchpoint.model.causes import Experiment, Sign
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.hops import PORT, DropCounter, DropKind, HopGraph, Party, Place, Refused
 from pinchpoint.model.limits import Limit, Resource
-from pinchpoint.model.scenario import Port, Scenario
+from pinchpoint.model.scenario import Guest, Port, Scenario
 from pinchpoint.model.trial import ThreadLoad
 from pinchpoint.observe.relay import Gaps, parse_account
 from pinchpoint.observe.snapshot import Collector, Snapshot
@@ -315,10 +315,14 @@ class ReferenceBench(device.Bench):
         return attach.engine_process(self.places, PROCESS, argv, [names], self.scenario.dut.cpus[0], awaited=False)
 
 
+_PAGES: Final = attach.pages_of(device.ENGINE_MEMORY_MB + attach.relay_memory_mb(2))
+
+
 class ReferenceDevice(device.Device):
     """The kind `reference`: the engine as a device whose faults and counters are exactly what the scenario plants."""
 
     bench_type = ReferenceBench
+    backend = "dpdk"
 
     def check(self, raw: RawScenario) -> None:
         """A forwarder or a balancer between two ports."""
@@ -335,8 +339,12 @@ class ReferenceDevice(device.Device):
 
     def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """Hugepages, and taskset to pin the process."""
+        return self.probes(host, None, attach.vhost_pages(scenario))
+
+    def probes(self, host: Host, guest: Guest | None = None, pages: int = _PAGES) -> Iterator[Probe]:
+        """The same, of default sizes."""
         yield command(host, "taskset", "util-linux")
-        yield hugepages(host, attach.vhost_pages(scenario), "set engine.memory_mb to less")
+        yield hugepages(host, pages, "set engine.memory_mb to less")
 
     def pages(self, scenario: Scenario) -> int:
         """Those of device and engine."""
@@ -376,6 +384,6 @@ class ReferenceDevice(device.Device):
 _STARTER = device.Starter(rank=50, kind="reference", words="the engine's reference device",
     title="Reference device, 500 kpps", why="a forwarder of known truth, to see whether the lab finds what is true",
     dut='kind = "reference"\nrate_fps = 500_000\nring = 1024\ncpus = {cpus}',
-    polls=True, backend="dpdk", ring=1024)  # fmt: skip
+    polls=True, ring=1024)  # fmt: skip
 _TITLE = "a forwarder or a balancer of known truth"
 DEVICE = ReferenceDevice("reference", _TITLE, Types(ReferenceDut), KEYS, starters=(_STARTER,))

@@ -24,7 +24,7 @@ from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Unset
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.hops import DropKind, HopGraph, Party
-from pinchpoint.model.scenario import Port, Scenario
+from pinchpoint.model.scenario import Guest, Port, Scenario
 from pinchpoint.model.trial import ThreadLoad
 from pinchpoint.observe.cpu import PacketThreads
 from pinchpoint.observe.snapshot import Collector, Snapshot
@@ -43,6 +43,8 @@ _MISSED = {
     "ierrors": ("receive errors of {port}", DropKind.MALFORMED),
 }
 _REFUSED = {"refused": ("transmit ring of {port} full", DropKind.TRANSMIT_RING)}
+_MEMORY_MB: Final = 128  # where a scenario does not say
+_PAGES: Final = pages_of(_MEMORY_MB + device.ENGINE_MEMORY_MB)
 
 
 @dataclass(frozen=True)
@@ -191,6 +193,7 @@ class TestpmdDevice(device.Device):
     """The kind `testpmd`: DPDK's forwarder between two ports."""
 
     bench_type = TestpmdBench
+    backend = "dpdk"
     largest_frame = 1518  # its ports have an MTU of 1,500
 
     def check(self, raw: RawScenario) -> None:
@@ -205,8 +208,12 @@ class TestpmdDevice(device.Device):
 
     def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """The program, what detaches it, and hugepages."""
+        return self.probes(host, None, self.pages(scenario))
+
+    def probes(self, host: Host, guest: Guest | None = None, pages: int = _PAGES) -> Iterator[Probe]:
+        """The same, of default sizes."""
         yield from programs(host, {PROGRAM: "dpdk-dev", "start-stop-daemon": "dpkg", "taskset": "util-linux"})
-        yield hugepages(host, self.pages(scenario), "set dut.memory_mb and engine.memory_mb to less")
+        yield hugepages(host, pages, "set dut.memory_mb and engine.memory_mb to less")
 
     def pages(self, scenario: Scenario) -> int:
         """Those of testpmd and engine."""
@@ -246,7 +253,7 @@ _KEYS = Keys(
             'What it does with a frame: "io": nothing; "macswap": swap its Ethernet addresses; "mac": set them.', "io"),
         Key("cpus", kinds.cpus(), "CPUs that forward, one or two.", [1]),
         Key("control_cpu", kinds.integer(0, 4095), "CPU of its other threads.", Unset("the engine's first")),
-        Key("memory_mb", kinds.integer(64, 1_048_576), "Hugepage memory of testpmd, MiB.", 128),
+        Key("memory_mb", kinds.integer(64, 1_048_576), "Hugepage memory of testpmd, MiB.", _MEMORY_MB),
     ),
 )  # fmt: skip
 DEVICE = TestpmdDevice("testpmd", "DPDK's testpmd", Types(TestpmdDut), _KEYS)

@@ -23,7 +23,7 @@ from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place, Refused
-from pinchpoint.model.scenario import Port, Scenario
+from pinchpoint.model.scenario import Guest, Port, Scenario
 from pinchpoint.observe.relay import Inspected, Relays, parse_account
 from pinchpoint.observe.snapshot import Collector
 
@@ -175,6 +175,10 @@ class WireDevice(device.Device):
         yield from programs(host, {"ip": "iproute2", **watched})
         if pages := self.pages(scenario):
             yield hugepages(host, pages, 'set dut.io = "veth"')
+
+    def probes(self, host: Host, guest: Guest | None = None) -> Iterator[Probe]:
+        """Of an unwatched veth pair."""
+        return programs(host, {"ip": "iproute2"})
 
     def pages(self, scenario: Scenario) -> int:
         """Those of relay and engine."""
