@@ -84,7 +84,7 @@ def _keys(plain: Plain) -> dict[str, str]:
 def _readable(value: Any, key: str = "") -> Any:
     """The scenario with ranges as people write them, and without rules, which are compared otherwise."""
     if isinstance(value, Mapping):
-        if set(value) == {"first", "count"}:
+        if set(value) == {"first", "count"} and isinstance(value["first"], int):
             span = Range(**value)
             numbers = str(span.first) if span.count == 1 else f"{span.first}-{span.last}"
             return span.as_addresses() if "ipv4" in key else numbers

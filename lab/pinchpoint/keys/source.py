@@ -125,7 +125,8 @@ class Source:
         if self.is_full:
             self.problem(path, "unknown key")
             return
-        near = get_close_matches(str(path[-1])[:LONGEST_SHOWN], known, 1)
+        word = str(path[-1])[:LONGEST_SHOWN]
+        near = [name for name in get_close_matches(word, known, 1) if not _is_of_another(word, name)]
         meant = near[0] if near else elsewhere
         hint = f"did you mean {meant}?" if meant else f"known here: {', '.join(known)}"
         self.problem(path, f"unknown key; {hint}")
@@ -241,6 +242,12 @@ def _cut(text: str) -> str:
 def _escaped(text: str) -> str:
     """The text with everything unprintable written as an escape."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
+
+
+def _is_of_another(word: str, known: str) -> bool:
+    """Whether two keys say the same of two things, as `sctp_dst` and `tcp_dst`: neither was meant for the other."""
+    (thing, _, key), (other, _, known_key) = word.partition("_"), known.partition("_")
+    return key != "" and key == known_key and thing != other
 
 
 LONGEST_PATH = 200
