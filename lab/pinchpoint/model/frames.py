@@ -141,7 +141,7 @@ def turned(stream: Stream) -> Stream:
     kept |= {header.place for header in frame if header.name == "ethernet" and is_group(header.fields["dst"])}
     ends = (stream.eth_src, stream.eth_dst)
     eth_src, eth_dst = ends if "eth" in kept else ends[::-1]
-    layers = [
+    layers: list[Mapping[str, Mapping[str, Any]]] = [
         layer if header.place in kept else {name: {_OPPOSITE.get(key, key): values for key, values in fields.items()}}
         for header, layer in zip(frame, stream.layers, strict=False)
         for name, fields in layer.items()

@@ -146,7 +146,7 @@ class FieldKind:
         one, pattern = self.format.schema, self.format.pattern
         if not self.varies:
             return one
-        inner = {key: {} for key in ("first", "step", "count", "random", "zipf")}
+        inner: Mapping[str, Any] = {key: {} for key in ("first", "step", "count", "random", "zipf")}
         types = list(dict.fromkeys((one["type"], "string", "array", "object")))
         several = {"minItems": 1, "properties": inner, "required": ["count"], "additionalProperties": False}
         return {**one, "type": types, "pattern": f"^(?:{pattern}(?:[-/](?:{pattern}))?)$", **several}
@@ -342,7 +342,7 @@ def _prefix(form: Format, written: str) -> tuple[int, int]:
 
 
 def _listed(form: Format, written: Sequence[Any]) -> FieldValues:
-    """FieldValues in this order, or pairs of a value and how often it comes in a row."""
+    """Values in this order, or pairs of a value and how often it comes in a row."""
     pairs = [item if isinstance(item, list) else [item, 1] for item in written]
     if not pairs or any(len(pair) != 2 or not _is_count(pair[1]) for pair in pairs):
         _refuse("a list of values, or of [value, weight] with weights of 1 and more")

@@ -156,7 +156,7 @@ WRITTEN_ELSEWHERE: Final[Mapping[str, str]] = {
         f"stream.{header}_{name}": f"write {row.key}" if row.key else f"write {{{header} = {{{name} = ...}}}} in layers"
         for header, kind in HEADERS.items() for name, row in kind.fields.items() if row.key != f"{header}_{name}"
     },
-    "stream.arrivals": "frames are sent at equal distances, or in bursts with burst_frames; there are no Poisson arrivals",
+    "stream.arrivals": "frames are sent at equal distances or in bursts (burst_frames); there are no Poisson arrivals",
     "stream.pcap": "captures are not replayed; list the headers of the frames in layers",
 }  # fmt: skip
 """What one might write, and what there is instead."""
@@ -283,7 +283,7 @@ def _listed(source: Source, at: Path, layers: Sequence[Any]) -> Headers:
     listed: Headers = []
     for number, item in enumerate(layers):
         place = (*at, "layers", number)
-        named = {item: {}} if isinstance(item, str) else item
+        named: Any = {item: {}} if isinstance(item, str) else item
         if not isinstance(named, dict) or len(named) != 1 or not all(isinstance(own, dict) for own in named.values()):
             source.mismatch(place, "the name of a header, or {name = {field = value}}", item)
             continue
@@ -341,7 +341,7 @@ def _fill_headers(source: Source, at: Path, listed: Headers) -> None:
 
 
 def _check_size(source: Source, at: Path, stream: Values, least: int, most: int) -> None:
-    """Every frame has room for its headers, and the device takes it. Keeps the largest one, and all if there are several."""
+    """Every frame has room for its headers, and the device takes it. Keeps the largest size, and all if they differ."""
     size = stream["frame_bytes"]
     sizes = size if isinstance(size, Sizes) else None
     every = [*(sizes.between or ()), *(frame_bytes for frame_bytes, _ in sizes.mix)] if sizes else [size]
