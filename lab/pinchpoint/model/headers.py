@@ -13,6 +13,7 @@ from typing import Any, Final, NoReturn
 FCS_BYTES: Final = 4
 SIGNATURE_BYTES: Final = 18  # at the end of every frame of the engine
 SHORTEST_BYTES: Final = 64
+MOST_FLOWS: Final = 16_777_216  # of a [[stream]]
 MOST_LISTED: Final = 1024  # values of a field, each as often as it weighs
 MOST_VALUES: Final = 1 << 32  # of a field, as the engine counts them
 MOST_HEADERS: Final = 32  # of a frame, as the engine takes them

@@ -20,6 +20,7 @@ from pinchpoint.model.headers import (
     FCS_BYTES,
     HEADERS,
     KEYS,
+    MOST_FLOWS,
     MOST_HEADERS,
     SIGNATURE_BYTES,
     FieldKind,
@@ -33,7 +34,6 @@ FRAMES: Final = tuple(
 )
 """The measures that send streams of frames."""
 RANGES: Final = ("ipv4_dst", "ipv4_src", "udp_dst", "udp_src")
-MOST_FLOWS: Final = 16_777_216
 LARGEST_BYTES: Final = 9022
 MIXES: Final[Mapping[str, tuple[tuple[int, int], ...]]] = {
     "simple": ((64, 7), (594, 4), (1518, 1)),
