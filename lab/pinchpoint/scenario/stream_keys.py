@@ -206,7 +206,7 @@ def _settle(source: Source, element: Element, layers: Layers, most_bytes: int, b
         _check_size(source, at, stream, least_bytes(frame), most_bytes)
     asked = _order_of(source, at, stream.get("order", ()), frame)
     if is_plain:
-        keys = (name.replace(".", "_") for name in asked if not name.startswith("eth."))
+        keys = (key for name in asked if (key := name.replace(".", "_")) in RANGES)
         stream["order"] = tuple(dict.fromkeys((*keys, *RANGES)))
     else:
         stream["order"] = tuple(name for name in dict.fromkeys((*asked, *sorted(varied, key=_rank))) if name in varied)
