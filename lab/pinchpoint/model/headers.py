@@ -103,10 +103,11 @@ def _are_flags(value: Any) -> bool:
 
 
 def _are_extensions(value: Any) -> bool:
-    """Each a kind, and what follows its length: 6 bytes and a multiple of 8 (RFC 8200, 4)."""
+    """Each a kind, and what follows its length: 6 bytes and a multiple of 8; of a fragment's 6 (RFC 8200, 4)."""
     return isinstance(value, list) and len(value) <= 8 and all(
         isinstance(item, dict) and item.keys() == {"kind", "data"} and item["kind"] in (0, 43, 44, 60)
         and isinstance(item["data"], str) and _fits(f"{_HEX}{{12}}(?:{_HEX}{{16}}){{0,255}}", item["data"])
+        and (item["kind"] != 44 or len(item["data"]) == 12)
         for item in value
     )  # fmt: skip
 

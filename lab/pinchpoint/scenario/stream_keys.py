@@ -43,6 +43,7 @@ MIXES: Final[Mapping[str, tuple[tuple[int, int], ...]]] = {
 _PLAIN: Final = ("eth_src", "eth_dst", *RANGES)
 _MOST_SIZES, _LONGEST_MIX = 64, 1 << 16  # as the engine takes them
 _TRANSPORTS: Final = ("udp", "tcp", "icmp", "icmpv6")
+_CHECKED: Final = {"ipv4": {"ipv4"}, "l4": {*_TRANSPORTS}}
 _APART: Final = (("ipv4", "ipv6"), ("ipv4", "icmpv6"), ("ipv6", "icmp"), *combinations(_TRANSPORTS, 2))
 _FIELD: Final = re.compile(r"[a-z0-9]+(\[[0-9]{1,2}\])?\.[a-z_]+")
 
@@ -204,6 +205,9 @@ def _settle(source: Source, element: Element, layers: Layers, most_bytes: int, b
         stream["frame_bytes"] = least_bytes(frame)
     if "frame_bytes" in stream:
         _check_size(source, at, stream, least_bytes(frame), most_bytes)
+    for word in stream.get("wrong_checksums", ()):
+        if not _CHECKED[word] & {header.name for header in frame}:
+            source.problem((*at, "wrong_checksums"), f'expected no "{word}": these frames have no such checksum')
     asked = _order_of(source, at, stream.get("order", ()), frame)
     if is_plain:
         keys = (key for name in asked if (key := name.replace(".", "_")) in RANGES)

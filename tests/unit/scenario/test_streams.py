@@ -292,6 +292,7 @@ def test_layers_survive_the_way_through_a_run_folder(text: str) -> None:
         ('icmp_code = 0\nipv6_dst = "2001:db8::1"', "expected ipv6_dst or icmp_code, found both"),
         ("vlan = 4096", "stream[1].vlan: expected a whole number from 0 to 4,095"),
         ("vlan = 100\nframe_bytes = 64", "expected at least 68 (headers of 46 bytes, a signature of 18"),
+        ('ipv6_dst = "2001:db8::1"\nwrong_checksums = ["ipv4"]', 'wrong_checksums: expected no "ipv4": these frames'),
         ("vlan_id = 5", "stream[1].vlan_id: unknown key; write vlan"),
         ("vxlan_vni = 5", "stream[1].vxlan_vni: unknown key; write {vxlan = {vni = ...}} in layers"),
         ("sctp_dst = 5", "stream[1].sctp_dst: unknown key; known here: from, to"),
