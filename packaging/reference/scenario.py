@@ -8,6 +8,7 @@ from pinchpoint.keys.key import Computed, Key, Required, Table, Unset
 from pinchpoint.measure import registry as measures
 from pinchpoint.measure.kind import MeasureKind
 from pinchpoint.model.effective import toml_of
+from pinchpoint.model.headers import HEADERS
 from pinchpoint.scenario import keys, sweep_keys
 
 INTRODUCTION = """\
@@ -30,7 +31,11 @@ A table that the measure does not use is an error.
 * Addresses and ports may be ranges, `"16.0.0.1-16.0.0.255"`; `"16.0.0.0/24"` is all
   addresses of that prefix. The frames of a
   stream cycle through their five-tuples: frame number n has tuple n modulo `flows`,
-  and the first range in `order` advances with every frame, or all do (`together`).
+  and the first field in `order` advances with every frame, or all do (`together`).
+* A field of a header may also be a list, `[80, 443]`, or one with weights, `[[80, 3], [443, 1]]`: three times 80, then
+  443. Or a table: `{first = "10.0.0.9", step = -1, count = 9}`; `{random = "1024-65535", count = 1000}`, 1,000 numbers
+  that follow from `seed`; `{zipf = 1.1, first = "10.0.0.1", count = 1000}`, of which each frame draws one, the first
+  ones most often (exponent 1.1). Of IPv6 addresses the last 64 bits vary.
 * A rule names a port of its own bridge in braces,
   `in_port={left},actions=output:{right}`; the port's number is filled in when
   the bench is built. Hosts and tunnels are named in the same way, and
@@ -182,6 +187,50 @@ quick = false
 "host[1].cpus" = [1]
 '''
 
+LAYERS_EXAMPLE = """\
+title = "Tagged frames of 1,000 hosts, TCP over IPv6, and a tunnel"
+
+[dut]
+datapath = "dpdk"
+pmd_cpus = [1]
+rules = "actions=NORMAL"
+
+[[port]]
+name = "left"
+
+[[port]]
+name = "right"
+
+# Two ranges of Ethernet addresses advance together: 1,000 flows.
+[[stream]]
+from = "left"
+to = "right"
+vlan = 100
+vlan_pcp = 5
+eth_src = "02:00:00:00:00:01-02:00:00:00:03:e8"
+eth_dst = "02:00:00:01:00:01-02:00:00:01:03:e8"
+
+[[stream]]
+from = "left"
+to = "right"
+frame_bytes = "96-1518"
+ipv6_dst = "2001:db8::1-2001:db8::ff"
+tcp_src = { random = "1024-65535", count = 1000 }
+tcp_dst = [[80, 3], [443, 1]]
+flows = 100_000
+burst_frames = 32
+
+# The keys above set fields of a header that stands there once: here `vlan`.
+[[stream]]
+from = "right"
+to = "left"
+vlan = 7
+layers = [
+    "ethernet", "vlan", { ipv4 = { src = "192.0.2.1", dst = "192.0.2.2" } }, "udp", { vxlan = { vni = 42 } },
+    "ethernet", { ipv4 = { dst = { first = "10.0.0.9", step = -1, count = 9 } } }, "udp",
+]
+"""
+
 GUEST_EXAMPLE = """\
 title = "The kernel datapath of Open vSwitch, on a machine whose kernel lacks it"
 
@@ -265,6 +314,12 @@ def page() -> str:
             "```toml",
             f"{HOSTS_EXAMPLE}```",
             "",
+            "## Example: headers of frames",
+            "",
+            "```toml",
+            f"{LAYERS_EXAMPLE}```",
+            "",
+            *_headers(),
             "## Example: a device in a guest",
             "",
             "```toml",
@@ -283,6 +338,19 @@ def page() -> str:
             *(line for table in sweep_keys.STUDY_TABLES for line in _table(table, "`study.toml`")),
         ]
     )
+
+
+def _headers() -> Iterator[str]:
+    """What `layers` may say."""
+    yield "Headers of `layers`, with their fields. Fields in italics have one value for all frames."
+    yield ""
+    yield "| header | bytes | behind | fields |"
+    yield "|---|---|---|---|"
+    for name, header in HEADERS.items():
+        fields = (f"`{key}`" if row.varies else f"*`{key}`*" for key, row in header.fields.items())
+        behind = ", ".join(header.behind) + (", or first" if name == "ethernet" else "")
+        yield f"| `{name}` | {header.bytes} | {behind} | {', '.join(fields)} |"
+    yield ""
 
 
 def _measures() -> Iterator[str]:

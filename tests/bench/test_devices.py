@@ -71,6 +71,27 @@ def test_every_frame_of_a_low_load_arrives_and_is_seen_at_every_place(kind):
 BOTH_WAYS = '[[stream]]\nfrom = "right"\nto = "left"\neth_dst = "02:00:00:00:00:07"\nipv4_dst = "198.20.0.1"\n'
 
 
+HEADERS = """vlan = "5-9"
+[[stream]]
+from = "left"
+to = "right"
+eth_src = "02:00:00:00:01:01-02:00:00:00:01:ff"
+ipv6_dst = "2001:db8::1-2001:db8::ff"
+tcp_dst = [80, 443]
+[[stream]]
+from = "left"
+to = "right"
+layers = ["ethernet", "ipv4", "udp", { vxlan = { vni = 7 } }, "ethernet", { ipv4 = { ttl = [9, 8] } }, "udp"]
+"""
+
+
+@pytest.mark.parametrize("kind", ["wire", "bridge", "redirect"])
+def test_frames_with_tags_ipv6_tcp_and_tunnels_arrive(kind):
+    with standing(scenario(kind, more=HEADERS)) as (_, trial):
+        account = trial(LOW_FPS).ledger
+    assert account.unexplained == 0 and account.received == account.offered > 0, account
+
+
 @pytest.mark.parametrize("kind", ["bridge", "nft", "redirect"])
 def test_streams_go_both_ways(kind):
     with standing(scenario(kind, more=BOTH_WAYS)) as (_, trial):

@@ -6,7 +6,6 @@ Each is the scenario changed in one respect. Suspicions are joined with what cam
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
 
 from pinchpoint.causes.catalogue import OWN_SPEED, by_name
 from pinchpoint.causes.signature import Cause
@@ -25,15 +24,13 @@ from pinchpoint.model.causes import (
     Turns,
 )
 from pinchpoint.model.duet import RELATIVE
+from pinchpoint.model.frames import shortest, turned
 from pinchpoint.model.measurement import Bound, Metric
 from pinchpoint.model.result import Outcome, Rate, RateStatus, ScenarioResult
-from pinchpoint.model.scenario import Scenario, Stream
+from pinchpoint.model.scenario import Scenario
 
 FEW = 16  # five-tuples: any cache holds as many
 LARGE_RING, LONGER, LARGEST_RING = 4096, 4, 32768  # descriptors: the least, the factor, the most
-SHORTEST, SHORTEST_SEGMENT = 64, 76  # bytes; of TCP with the engine's signature
-_ENDS: Final = (("tx_port", "rx_port"), ("eth_src", "eth_dst"), ("ipv4_src", "ipv4_dst"), ("udp_src", "udp_dst"))
-_OPPOSITE: Final = dict((*_ENDS, *((far, near) for near, far in _ENDS)))
 EFFECT = 0.05  # by which a rate must change for a cause to be seen: half of what makes it suspected
 SEEN = 0.001  # of the offered frames: fewer drops speak for nothing when they are gone
 GONE = 0.1  # of the drops before, at most: the rest of them
@@ -54,8 +51,7 @@ def experiments(
 def _of_bench(scenario: Scenario, free_cpus: Collection[int]) -> Iterator[tuple[Experiment, Scenario]]:
     few = (replace(stream, flows=min(stream.flows, FEW)) for stream in scenario.streams)
     yield Experiment.FEW_FLOWS, replace(scenario, streams=tuple(few))
-    short = (replace(s, frame_bytes=SHORTEST_SEGMENT if s.segment else SHORTEST) for s in scenario.streams)
-    yield Experiment.SHORT_FRAMES, replace(scenario, streams=tuple(short))
+    yield Experiment.SHORT_FRAMES, replace(scenario, streams=tuple(map(shortest, scenario.streams)))
     rings = tuple(replace(port, ring=max(LARGE_RING, min(LONGER * port.ring, LARGEST_RING))) for port in scenario.ports)
     yield Experiment.LARGE_RING, replace(scenario, ports=rings)
     if free_cpus and len(scenario.engine.cpus) < len(scenario.ports):
@@ -64,13 +60,7 @@ def _of_bench(scenario: Scenario, free_cpus: Collection[int]) -> Iterator[tuple[
     if not scenario.established:  # the other way a balancer takes only what its backends answer
         ways = {(stream.tx_port, stream.rx_port) for stream in scenario.streams}
         alone = (stream for stream in scenario.streams if (stream.rx_port, stream.tx_port) not in ways)
-        yield Experiment.BOTH_WAYS, replace(scenario, streams=(*scenario.streams, *map(_answer, alone)))
-
-
-def _answer(stream: Stream) -> Stream:
-    """The same five-tuples the other way round."""
-    turned = {name: getattr(stream, other) for name, other in _OPPOSITE.items()}
-    return replace(stream, order=tuple(_OPPOSITE[name] for name in stream.order), **turned)
+        yield Experiment.BOTH_WAYS, replace(scenario, streams=(*scenario.streams, *map(turned, alone)))
 
 
 def explanation(unchanged: ScenarioResult, made: Done) -> Explanation | None:

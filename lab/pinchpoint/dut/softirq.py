@@ -23,6 +23,7 @@ from pinchpoint.keys.key import Key
 from pinchpoint.keys.reader import Values
 from pinchpoint.model.causes import Sign
 from pinchpoint.model.errors import BenchError, InputError, PinchpointError
+from pinchpoint.model.frames import is_group, macs
 from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place, Refused
 from pinchpoint.model.scenario import Guest, Port, Scenario
 from pinchpoint.model.trial import BusyBy, ThreadLoad
@@ -68,8 +69,8 @@ def check(raw: RawScenario, kind: str) -> None:
 def require_unicast(scenario: Scenario, why: str) -> None:
     """Raises InputError where a stream is sent to a group address; `why` ends its sentence."""
     for stream in scenario.streams:
-        if int(stream.eth_dst[:2], 16) & 1:
-            told = f"{scenario.path}: eth_dst = {stream.eth_dst} is a group address, {why}"
+        if is_group(to := macs(stream)):
+            told = f"{scenario.path}: eth_dst = {to.written} is a group address, {why}"
             raise InputError(told, "give every stream a unicast eth_dst")
 
 

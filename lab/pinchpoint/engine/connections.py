@@ -246,9 +246,9 @@ def standing(
 
     Connection number n has the n-th five-tuple of the stream, and its sequence numbers end where the stream's are.
     """
-    segment = stream.segment or Segment(1, 1)
+    segment, ports = stream.segment or Segment(1, 1), stream.udp_src or service.client_ports
     return [
-        *command(engine, core, ends, service, left(established, stream.udp_src), dpdk),
+        *command(engine, core, ends, service, left(established, ports), dpdk),
         *("--late", "--retry", RETRY, "--sequence", f"{segment.seq - 1}:{segment.ack - 1}"),
         *("--mac", stream.eth_src, "--server-mac", established.server_mac),
     ]

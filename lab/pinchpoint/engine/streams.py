@@ -9,8 +9,9 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from pinchpoint.model.addresses import shown
-from pinchpoint.model.scenario import Range, Stream
+from pinchpoint.model import frames
+from pinchpoint.model.headers import FieldValues
+from pinchpoint.model.scenario import Stream
 
 Status = Literal["completed", "stopped", "aborted"]
 
@@ -297,7 +298,7 @@ class StreamRequest(Part, frozen=True, kw_only=True):
     together: bool = False
 
 
-_FIELDS = {"ipv4_src": "ipv4.src", "ipv4_dst": "ipv4.dst", "udp_src": "{}.src", "udp_dst": "{}.dst"}
+_LOW_HALF = (1 << 64) - 1  # of an IPv6 address: all that the engine varies
 
 
 def stream_request(
@@ -305,32 +306,43 @@ def stream_request(
 ) -> StreamRequest:
     """A stream of the scenario in the words of the seam; ranges of one value need no program.
 
-    With `burst_frames`, this many frames always fall due together.
+    With `burst_frames`, this many frames always fall due together, whatever the stream says.
     """
-    ranges: dict[str, Range] = {name: getattr(stream, name) for name in _FIELDS}
-    ethernet = Layer(ethernet=Ethernet(stream.eth_src, stream.eth_dst))
-    ipv4 = Layer(ipv4=Ipv4(shown(stream.ipv4_src.first), shown(stream.ipv4_dst.first)))
-    protocol, transport = "udp", Layer(udp=Udp(stream.udp_src.first, stream.udp_dst.first))
-    if (segment := stream.segment) is not None:
-        tcp = Tcp(stream.udp_src.first, stream.udp_dst.first, segment.seq, segment.ack, ("psh", "ack"))
-        protocol, transport = "tcp", Layer(tcp=tcp)
+    together = burst_frames or (stream.burst_frames if stream.burst_frames > 1 else None)
     return StreamRequest(
         id=number,
         tx_port=stream.tx_port,
         rx_port=stream.rx_port,
         rate=None if rate_fps is None else Rate(fps=rate_fps),
-        shape=Shape(steady=Steady()) if burst_frames is None else Shape(bursts=Bursts(burst_frames)),
-        size=Size(fixed=stream.frame_bytes),
-        template=Template(layers=(ethernet, ipv4, transport)),
+        shape=Shape(steady=Steady()) if together is None else Shape(bursts=Bursts(together)),
+        size=_size(stream),
+        template=Template(layers=tuple(map(_layer, frames.headers(stream)))),
         stamped=True,
-        wrong_checksums=(),
-        seed=0,  # nothing of a scenario's stream is random
+        wrong_checksums=stream.wrong_checksums,
+        seed=stream.seed,
         flows=stream.flows,
-        fields=tuple(
-            FieldProgram(_FIELDS[name].format(protocol), Op(increment=Increment(1, ranges[name].count)))
-            for name in stream.order
-            if ranges[name].count > 1
-        ),
+        fields=tuple(FieldProgram(name, _op(values)) for name, values in frames.moving(stream).items()),
         tracked_flows=0,
         together=stream.together,
     )
+
+
+def _layer(header: frames.Placed) -> Layer:
+    return msgspec.convert({header.name: {key: values.template for key, values in header.fields.items()}}, Layer)
+
+
+def _op(values: FieldValues) -> Op:
+    if values.listed:
+        return Op(list=tuple(number & _LOW_HALF for number in values.listed))
+    if values.drawn is not None:
+        low, high = (number & _LOW_HALF for number in values.drawn)
+        return Op(random=RandomValues(low, high, values.count))
+    if values.exponent is not None:
+        return Op(zipf=Zipf(values.count, values.exponent, values.step))
+    return Op(increment=Increment(values.step, values.count))
+
+
+def _size(stream: Stream) -> Size:
+    if (sizes := stream.sizes) is None:
+        return Size(fixed=stream.frame_bytes)
+    return Size(random=sizes.between) if sizes.between else Size(list=sizes.mix)

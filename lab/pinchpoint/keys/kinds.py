@@ -392,17 +392,6 @@ def _range(first: int, last: int) -> Range:
     return Range(first, last - first + 1)
 
 
-def order(fields: tuple[str, ...]) -> Kind:
-    """Different names out of `fields`; those left out follow in their usual order."""
-    chosen = listed("", word(*fields), may_be_empty=True)
-
-    def read(value: Any) -> tuple[str, ...]:
-        first = chosen.read(value)
-        return (*first, *(name for name in fields if name not in first))
-
-    return Kind("a list of different names out of " + ", ".join(fields), read, schema=chosen.schema)
-
-
 def config(reserved: Mapping[str, str]) -> Kind:
     """A table of settings, each value turned into the text that the switch reads.
 

@@ -122,7 +122,8 @@ class Source:
         if self.is_full:
             self.problem(path, "unknown key")
             return
-        meant = nearest(str(path[-1]), known) or elsewhere
+        word = str(path[-1])
+        meant = nearest(word, [name for name in known if not _is_of_another(word, name)]) or elsewhere
         hint = f"did you mean {meant}?" if meant else f"known here: {', '.join(known)}"
         self.problem(path, f"unknown key; {hint}")
 
@@ -237,6 +238,12 @@ def _cut(text: str) -> str:
 def _escaped(text: str) -> str:
     """The text with everything unprintable written as an escape."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
+
+
+def _is_of_another(word: str, known: str) -> bool:
+    """Whether two keys say the same of two things, as `sctp_dst` and `tcp_dst`; `upd_dst` is `udp_dst` mistyped."""
+    (thing, _, key), (other, _, known_key) = word.partition("_"), known.partition("_")
+    return key != "" and key == known_key and sorted(thing) != sorted(other)
 
 
 LONGEST_PATH = 200

@@ -25,6 +25,7 @@ from pinchpoint.measure.served import established
 from pinchpoint.measure.standing import Listener, Standing
 from pinchpoint.measure.summary import result_of
 from pinchpoint.measure.trial import Measurer
+from pinchpoint.model.frames import five_tuples
 from pinchpoint.model.groups import total
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Ceiling, Rate, ScenarioResult
@@ -67,7 +68,7 @@ def warm_up(scenario: Scenario, measurer: Measurer) -> str:
 
 
 def _flows(scenario: Scenario) -> int:
-    return sum(stream.flows for stream in scenario.streams)
+    return sum(max(stream.flows, five_tuples(stream)) for stream in scenario.streams)
 
 
 @contextmanager

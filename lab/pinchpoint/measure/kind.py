@@ -44,6 +44,7 @@ class MeasureKind:
     over_engines: bool = False  # its trials may be sent by one engine and received by another
     by_any_engine: bool = False  # or at least by one engine that has both ends, on any host
     through_service: bool = False  # its frames may be those of connections to a [service]
+    paces: bool = False  # it says itself when frames fall due
 
     @property
     def name(self) -> str:

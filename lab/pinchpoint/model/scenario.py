@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, Protocol, runtime_checkable
+from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 from pinchpoint.model import addresses
 
@@ -252,23 +252,49 @@ class Segment:
 
 
 @dataclass(frozen=True)
+class Sizes:
+    """The sizes of a stream whose frames have several, in bytes with the check sequence."""
+
+    mix: tuple[tuple[int, int], ...] = ()  # each with its weight
+    between: tuple[int, int] | None = None  # random ones, the smallest and the largest
+
+    @property
+    def words(self) -> str:
+        """For people, e.g. `64 x 7, 594 x 4, 1518 x 1` or `64-1518`."""
+        return "-".join(map(str, self.between or ())) or ", ".join(f"{size} x {weight}" for size, weight in self.mix)
+
+
+ChecksumKind = Literal["ipv4", "l4"]
+Layers = tuple[Mapping[str, Mapping[str, Any]], ...]
+"""Headers, the outermost first, each as {name: fields}; values as a scenario file writes them (`model.headers`)."""
+
+
+@dataclass(frozen=True)
 class Stream:
-    """UDP or TCP over IPv4 frames from one port to another, cycling through five-tuples."""
+    """Frames from one port to another, cycling through the values of their fields: `model.frames` reads them.
+
+    They are UDP or TCP over IPv4 with ranges of addresses and ports, unless `layers` says what they are.
+    """
 
     tx_port: str
     rx_port: str
-    frame_bytes: int  # including the 4-byte frame check sequence
+    frame_bytes: int  # including the 4-byte frame check sequence; the largest of `sizes`
     share: float  # of the trial's load, relative to the other streams
-    eth_src: str
+    eth_src: str  # of the first frame
     eth_dst: str
-    ipv4_src: Range
-    ipv4_dst: Range
-    udp_src: Range
-    udp_dst: Range
-    order: tuple[str, ...]  # which range moves first, e.g. ("ipv4_dst", "ipv4_src")
-    flows: int  # five-tuples in the cycle
+    ipv4_src: Range | None  # None: `layers` say
+    ipv4_dst: Range | None
+    udp_src: Range | None
+    udp_dst: Range | None
+    order: tuple[str, ...]  # which range moves first, e.g. ("ipv4_dst", "ipv4_src"); of layers ("ipv6.dst", "vlan.id")
+    flows: int  # frames after which all fields repeat
     segment: Segment | None = None  # of TCP, whose ports are then those of `udp_src` and `udp_dst`; None: UDP
     together: bool = False  # the ranges advance together, by one with every frame, instead of one after the other
+    layers: Layers = ()
+    sizes: Sizes | None = None  # None: all have frame_bytes
+    burst_frames: int = 1  # that fall due together
+    seed: int = 0  # of all that is random
+    wrong_checksums: tuple[ChecksumKind, ...] = ()
 
 
 @dataclass(frozen=True)

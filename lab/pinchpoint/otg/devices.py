@@ -11,8 +11,9 @@ from pinchpoint.engine import protocol
 from pinchpoint.engine.protocol import Address
 from pinchpoint.engine.streams import Arp, Ethernet, Layer, Rate, Shape, Size, Steady, StreamRequest, Template, Vlan
 from pinchpoint.engine.trials import run_of
+from pinchpoint.model.headers import mac_text
 from pinchpoint.otg.headers import Header
-from pinchpoint.otg.patterns import ipv4_text, ipv6_text, mac_text
+from pinchpoint.otg.patterns import ipv4_text, ipv6_text
 from pinchpoint.otg.shape import Problems
 
 _AUTO: Final[Mapping[str, Any]] = {"choice": "auto"}

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from pinchpoint.engine.streams import Ethernet, FieldProgram, Icmp, Ipv4, Ipv6, Layer, Tcp, TcpFlag, Udp, Vlan
-from pinchpoint.otg.patterns import IPV4, IPV6, MAC, bits, ipv4_text, ipv6_text, low_half, mac_text, program, unused
+from pinchpoint.model.headers import mac_text
+from pinchpoint.otg.patterns import IPV4, IPV6, MAC, bits, ipv4_text, ipv6_text, low_half, program, unused
 from pinchpoint.otg.shape import Choice, Kind, Leaf, Many, Problems, Record, Refused, only, whole
 
 TAGS: Final = Refused("frames are counted by flow, not by tags")

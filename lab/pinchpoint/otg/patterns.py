@@ -34,11 +34,6 @@ IPV4: Final = Leaf("an IPv4 address", _ip(ipaddress.IPv4Address))
 IPV6: Final = Leaf("an IPv6 address", _ip(ipaddress.IPv6Address))
 
 
-def mac_text(number: int) -> str:
-    """A MAC address in the usual form."""
-    return ":".join(f"{byte:02x}" for byte in number.to_bytes(6, "big"))
-
-
 def ipv4_text(number: int) -> str:
     """An IPv4 address in dotted form."""
     return str(ipaddress.IPv4Address(number))

@@ -12,6 +12,7 @@ import msgspec
 
 from pinchpoint.engine.protocol import OpenedPort
 from pinchpoint.engine.streams import Bursts, Rate, Shape, Size, Steady, Step, StreamRequest, Template
+from pinchpoint.model.headers import FCS_BYTES, SHORTEST_BYTES, SIGNATURE_BYTES
 from pinchpoint.model.units import wire_bits
 from pinchpoint.otg.devices import Endpoint, addressed, find, neighbour
 from pinchpoint.otg.fields import LONGEST_S
@@ -19,9 +20,6 @@ from pinchpoint.otg.headers import Header, packet
 from pinchpoint.otg.patterns import MAC
 from pinchpoint.otg.shape import Problems, WrongError
 
-SIGNATURE_BYTES: Final = 18
-FCS_BYTES: Final = 4
-LEAST_BYTES: Final = 64
 MOST_SIZES: Final = 64
 MIXES: Final[Mapping[str, tuple[tuple[int, int], ...]]] = {
     "imix": ((64, 7), (570, 4), (1518, 1)),
@@ -92,7 +90,7 @@ def _flow(number: int, flow: Mapping[str, Any], ports: Ports, problems: Problems
     frames = packet(headers, path, problems)
     size, mean = _size(flow.get("size"), f"{path}.size")
     smallest, largest = _bounds(size)
-    least = max(LEAST_BYTES, frames.bytes + FCS_BYTES + (SIGNATURE_BYTES if stamped else 0))
+    least = max(SHORTEST_BYTES, frames.bytes + FCS_BYTES + (SIGNATURE_BYTES if stamped else 0))
     if smallest < least:
         why = "these headers and the signature of metrics.enable" if stamped else "these headers"
         problems.note(f"{path}.size", f"{why} need frames of at least {least} bytes")
@@ -155,7 +153,7 @@ def _end(names: Sequence[str], path: str, version: int | None, ports: Ports) -> 
 def _size(size: Mapping[str, Any] | None, path: str) -> tuple[Size, float]:
     """The sizes of frames, and their mean. Raises WrongError."""
     if size is None:
-        return Size(fixed=LEAST_BYTES), float(LEAST_BYTES)
+        return Size(fixed=SHORTEST_BYTES), float(SHORTEST_BYTES)
     length = size[size["choice"]]
     if size["choice"] == "fixed":
         return Size(fixed=length), float(length)

@@ -21,14 +21,12 @@ from pinchpoint.engine.process import find_engine
 from pinchpoint.engine.streams import StreamRequest
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.model.errors import InputError
+from pinchpoint.model.headers import FCS_BYTES, MOST_FLOWS, SHORTEST_BYTES
 from pinchpoint.model.scenario import Range
 from pinchpoint.model.units import wire_bits
 from pinchpoint.profiles.declared import Layer, Stream, Tuple, Variable, Write, plain
 from pinchpoint.profiles.stl import ProfileLineError
 
-FCS_BYTES: Final = 4
-LEAST_BYTES: Final = 64
-MOST_FLOWS: Final = 16_777_216  # of a [[stream]]
 _KEYS: Final = {"IP.src": "ipv4_src", "IP.dst": "ipv4_dst", "UDP.sport": "udp_src", "UDP.dport": "udp_dst"}
 _MAC: Final = re.compile(r"([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}")
 _BURSTS: Final = "bursts have an end, a [[stream]] has none"
@@ -68,7 +66,7 @@ def _stream(number: int, declared: Stream) -> Wanted:
     if declared.mode != "continuous":
         hint = 'measure = "burst" finds the longest burst without loss'
         raise ProfileLineError(declared.line, f"{declared.mode}: not supported: {_BURSTS}; {hint}")
-    frame = max(LEAST_BYTES, declared.bytes + FCS_BYTES)
+    frame = max(SHORTEST_BYTES, declared.bytes + FCS_BYTES)
     notes = [f"starts {declared.start_us:g} us later there; here all start together"] if declared.start_us else []
     kinds = [layer.kind for layer in declared.layers if layer.kind != "Raw"]
     if kinds != ["Ether", "IP", "UDP"]:

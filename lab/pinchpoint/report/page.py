@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Final
+from typing import Any, Final
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from jinja2.utils import htmlsafe_json_dumps
@@ -21,6 +21,7 @@ from pinchpoint.model.effective import by_name, table_in
 from pinchpoint.model.groups import grouped
 from pinchpoint.model.measurement import Interval, Measurement
 from pinchpoint.model.result import Outcome, RunInfo, RunResult, ScenarioResult
+from pinchpoint.model.scenario import Sizes
 from pinchpoint.model.trial import Trial
 from pinchpoint.report import loss_figures, number_views, rate_figures, trial_figures, words
 from pinchpoint.report.number_views import MetricRow, named
@@ -273,7 +274,12 @@ def _latency(section: Section, result: ScenarioResult) -> Iterator[MetricRow]:
 def _frames(info: RunInfo, scenario: str) -> str:
     """The frame sizes of a scenario's streams, in bytes with the check sequence (RFC 2544, 9)."""
     streams = by_name(info.scenarios).get(scenario, {}).get("streams", ())
-    return ", ".join(dict.fromkeys(f"{stream.get('frame_bytes')} B" for stream in streams))
+    return ", ".join(dict.fromkeys(f"{_sizes(stream)} B" for stream in streams))
+
+
+def _sizes(stream: Mapping[str, Any]) -> object:
+    sizes = stream.get("sizes")  # older runs have none
+    return Sizes(**sizes).words if sizes else stream.get("frame_bytes")
 
 
 def _setup(info: RunInfo) -> Iterator[tuple[str, str]]:

@@ -35,6 +35,7 @@ from pinchpoint.measure.rates.run import Rates, of_the_rates_alone
 from pinchpoint.measure.standing import Listener, Stoppable, Undoable, standing_bench
 from pinchpoint.model import units
 from pinchpoint.model.errors import EngineError, InputError, PinchpointError, StoreError
+from pinchpoint.model.frames import headers, moving
 from pinchpoint.model.result import Ceiling, Limit, Rate, RateStatus, ScenarioResult, Verdict
 from pinchpoint.model.scenario import Scenario, Stream, Validity
 from pinchpoint.store.codec import SCHEMA, Codec
@@ -223,11 +224,16 @@ def _backends(scenario: Scenario, host: Host) -> str:
 
 def _stream(stream: Stream) -> str:
     """What writing a frame costs: its size, and which fields change; not how many values they take."""
-    fields = ("ipv4_src", "ipv4_dst", "udp_src", "udp_dst")
-    moving = [name for name in fields if getattr(stream, name).count > 1 and stream.flows > 1]
-    changing = f" varying {'+'.join(moving)}" if moving else ""
-    protocol = " TCP" if stream.segment else ""
-    return f"{stream.tx_port} to {stream.rx_port}{protocol} {stream.frame_bytes} B x {stream.share:g}{changing}"
+    names = sorted(moving(stream)) if stream.flows > 1 else []
+    kind = " TCP" if stream.segment else ""
+    if stream.layers:
+        kind = f" {'/'.join(header.name for header in headers(stream))}"
+    else:  # in the order and the words of the keys
+        keys = (name.replace("tcp.", "udp.").replace(".", "_") for name in names)
+        names = sorted(keys, key=("ipv4_src", "ipv4_dst", "udp_src", "udp_dst").index)
+    changing = f" varying {'+'.join(names)}" if names else ""
+    sizes = stream.sizes.words if stream.sizes else stream.frame_bytes
+    return f"{stream.tx_port} to {stream.rx_port}{kind} {sizes} B x {stream.share:g}{changing}"
 
 
 def measure_ceilings(machines: Machines, scenario: Scenario, key: str, listener: Listener) -> tuple[Ceiling, ...]:

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Final
 
 from pinchpoint.dut import registry, vm
 from pinchpoint.dut.device import ENGINE_MEMORY_MB
@@ -13,9 +12,10 @@ from pinchpoint.keys.source import Source
 from pinchpoint.measure import registry as measures
 from pinchpoint.model.groups import grouped
 from pinchpoint.model.measurement import CONFIDENCE
-from pinchpoint.model.scenario import PACKED, SPLIT, Between, NumaPlacement, Scenario, SearchMethod
+from pinchpoint.model.scenario import PACKED, SPLIT, NumaPlacement, Scenario, SearchMethod
 from pinchpoint.scenario import sweep_keys
 from pinchpoint.scenario.service_keys import BACKEND, ESTABLISHED, SERVICE
+from pinchpoint.scenario.stream_keys import FRAMES, STREAM, WRITTEN_ELSEWHERE
 
 
 def dut_table(kind: str) -> Table:
@@ -146,42 +146,6 @@ ENGINE = Table(
     ),
 )  # fmt: skip
 
-FRAMES: Final = tuple(
-    measure.name for measure in measures.measures() if not (measure.is_served or issubclass(measure.made, Between))
-)
-"""The measures that send streams of frames."""
-RANGES: Final = ("ipv4_dst", "ipv4_src", "udp_dst", "udp_src")
-MOST_FLOWS: Final = 16_777_216
-STREAM = Table(
-    "stream",
-    "UDP over IPv4 frames from one port to another. The defaults are the addresses "
-    "and the discard port that RFC 2544 (C.2.2) and RFC 863 reserve.",
-    (
-        Key("from", kinds.port_name(), "The port where the frames enter the DUT.", field="tx_port"),
-        Key("to", kinds.port_name(), "The port where they should come out.", field="rx_port"),
-        Key("frame_bytes", kinds.integer(64, 9022),
-            "Frame size with its check sequence, bytes. A device may take less.", 64),
-        Key("share", kinds.number(0.001, 1000), "Its share of the load, relative to the other streams.", 1.0),
-        Key("eth_src", kinds.mac(unicast=True), "Source of every frame.", "02:00:00:00:00:01"),
-        Key("eth_dst", kinds.mac(), "Destination of every frame.", "02:00:00:00:00:02"),
-        Key("ipv4_src", kinds.ipv4_range(), "Source addresses.", "198.18.0.1"),
-        Key("ipv4_dst", kinds.ipv4_range(), "Destination addresses.", "198.19.0.1"),
-        Key("udp_src", kinds.udp_range(), "Source ports.", 1024),
-        Key("udp_dst", kinds.udp_range(), "Destination ports.", 9),
-        Key("order", kinds.order(RANGES),
-            "Which range advances fastest, which next. Names that are left out follow in the default order.",
-            list(RANGES)),
-        Key("flows", kinds.integer(1, MOST_FLOWS),
-            "Five-tuples in the cycle; at most the product of the four ranges.",
-            Computed("the product of the four ranges")),
-        Key("together", kinds.boolean(),
-            "The ranges advance together, each by one with every frame, as other generators have it, instead of one "
-            "after the other; `flows` is then at most the least common multiple of their lengths.", False),
-    ),
-    at_most=256,
-    measures=FRAMES,
-)  # fmt: skip
-
 SEARCH = Table(
     "search",
     "How NDR and PDR are looked for. Trial length is part of a rate's definition: never compare rates across "
@@ -293,11 +257,12 @@ def known() -> tuple[Table, ...]:
 
 @cache
 def foreign(kind: str) -> dict[str, str]:
-    """Keys and tables that devices of other kinds have and this one has not, each with what to say of it."""
+    """Keys and tables that a file of this kind has not, though one would look for them, each with what to say of it."""
     mine = _names(kind)
     of_others = grouped((name, f'"{other}"') for other in registry.kinds() for name in _names(other) - mine)
     told = f'this one is "{kind}"'
-    return {name: f"it belongs to a device of kind {' or '.join(of)}, {told}" for name, of in of_others.items()}
+    elsewhere = {name: f"it belongs to a device of kind {' or '.join(of)}, {told}" for name, of in of_others.items()}
+    return {**WRITTEN_ELSEWHERE, **elsewhere}
 
 
 def _names(kind: str) -> set[str]:

@@ -5,24 +5,21 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from ipaddress import IPv4Interface
-from math import lcm, prod
 from pathlib import Path as FilePath
 from typing import Final
 
 from pinchpoint.dut import registry, vm
-from pinchpoint.dut.attach import HEADERS
 from pinchpoint.dut.checks import check_machines, remote_of, sites_of
 from pinchpoint.dut.device import RawScenario, Read
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Table
-from pinchpoint.keys.lexical import Path
 from pinchpoint.keys.reader import Element, Reader, Values, lookup
 from pinchpoint.keys.source import Source, read_text, show
 from pinchpoint.measure import registry as measures
 from pinchpoint.measure.kind import Arrays, needed
 from pinchpoint.model.scenario import LAB, Engine, Guest, Measure, Point, Scenario, Search, Stream, Validity
-from pinchpoint.scenario import keys, service_keys
-from pinchpoint.scenario.keys import MACHINE, MOST_FLOWS, RANGES, SEARCH
+from pinchpoint.scenario import keys, service_keys, stream_keys
+from pinchpoint.scenario.keys import MACHINE, SEARCH
 from pinchpoint.scenario.service_keys import ByTable
 
 _UNREAD_SEARCH: Final = {key.model_field: key.kind.read(key.default) for key in SEARCH.keys}
@@ -69,12 +66,14 @@ def scenario_of(source: Source) -> Scenario | None:
     service_keys.check(source, device, tables, arrays)
     if not source.problems:
         arrays["stream"] += service_keys.streams(tables)
-    _check_streams(source, arrays["stream"], arrays["port"], device.largest_frame)
+    backend = tables["engine"].get("backend")
+    stream_keys.check(source, arrays["stream"], arrays["port"], device.largest_frame, backend)
     _check_hosts(source, arrays["host"])
     own = measure.table(device.keys).name if measure else ""
     if measure:
         own_streams = not tables["service"]  # others follow from the service
         needed(source, {key: n for key, n in measure.needs.items() if own_streams or key != "stream"}, arrays)
+        stream_keys.check_paced(source, arrays["stream"], measure)
         measure.check(source, tables[own], arrays, device.keys)
         service_keys.check_pool(source, measure, tables[own], tables["service"], arrays["backend"])
     raw = RawScenario(source, measure.made if measure else None, dut, arrays["port"], arrays["host"], arrays, tables)
@@ -157,23 +156,6 @@ def _check_engine(source: Source, engine: Values, ports: Sequence[Element]) -> N
         source.problem(("engine", "cpus"), f"expected {at_most}; found {len(cpus)} ({numbers})")
 
 
-def _check_streams(source: Source, streams: Sequence[Element], ports: Sequence[Element], most_bytes: int) -> None:
-    """Streams join ports that are there, with frames that they take and five-tuples that the ranges make."""
-    names = [port.values["name"] for port in ports if "name" in port.values]
-    for element in streams:
-        at, stream = element.at, element.values
-        for key, field in (("from", "tx_port"), ("to", "rx_port")):
-            if field in stream and stream[field] not in names:
-                expected = f"the name of a [[port]] ({', '.join(names) or 'there is none'})"
-                source.mismatch((*at, key), expected, stream[field])
-        if "tx_port" in stream and stream.get("rx_port") == stream["tx_port"]:
-            source.problem((*at, "to"), f'expected a port other than "from", found "{stream["tx_port"]}" in both')
-        if stream.get("frame_bytes", 0) > most_bytes:
-            expected = f"at most {most_bytes:,} (MTU {most_bytes - HEADERS})"
-            source.mismatch((*at, "frame_bytes"), expected, stream["frame_bytes"])
-        _check_flows(source, stream, at)
-
-
 _GOALS_IN_ORDER: Final = (
     ("max_load_fps", "more than", "min_load_fps", operator.gt),
     ("initial_trial_duration_s", "at most", "trial_duration_s", operator.le),
@@ -194,23 +176,6 @@ def _check_search(source: Source, search: Values) -> None:
     if search.get("preceding_targets") == 0 and rough_s and decisive_s and rough_s < decisive_s:
         expected = "expected 1 or more where initial_trial_duration_s is below duration_sum_s, found 0"
         source.problem(("search", "preceding_targets"), expected)
-
-
-def _check_flows(source: Source, stream: Values, at: Path) -> None:
-    """Fill in the default and compare with the product of the ranges."""
-    if not all(name in stream for name in RANGES):
-        return
-    together = stream.get("together", False)
-    counts = [stream[name].count for name in RANGES]
-    product = lcm(*counts) if together else prod(counts)
-    if "flows" in stream and stream["flows"] > product:
-        what = "least common multiple of the lengths" if together else "product"
-        expected = f"at most {product:,}, the {what} of the four ranges"
-        source.mismatch((*at, "flows"), expected, stream["flows"])
-    if "flows" not in stream and product > MOST_FLOWS:
-        problem = f"missing; the ranges make {product:,} five-tuples, more than the {MOST_FLOWS:,} of a cycle"
-        source.problem((*at, "flows"), problem)
-    stream.setdefault("flows", product)
 
 
 def _check_hosts(source: Source, hosts: Sequence[Element]) -> None:

@@ -262,6 +262,21 @@ def test_a_bridge_forwards_each_streams_address_to_its_port():
     ]
 
 
+MACS = 'eth_dst = "02:00:00:00:01:00-02:00:00:00:01:03"\n'
+
+
+def test_a_bridge_knows_every_address_of_a_range():
+    found = [argv[5] for argv in argvs(scenario_of("bridge", more=MACS), "bridge") if argv[3] == "fdb"]
+    assert found == [f"02:00:00:00:01:0{last}" for last in range(4)]
+
+
+def test_destinations_in_a_list_have_a_route_each():
+    text = OF_A_KIND.format(kind="nft", dut="", more="")
+    listed = text.replace('"198.19.0.1-198.19.0.20"', '["198.19.0.1", "198.19.0.9"]')
+    found = [line.split()[2] for line in routes(parse(listed, "x.toml")) if line.startswith("route")]
+    assert found == ["198.19.0.1/32", "198.19.0.9/32"]
+
+
 @pytest.mark.parametrize(
     ("kind", "more", "error"),
     [
@@ -274,6 +289,10 @@ def test_a_bridge_forwards_each_streams_address_to_its_port():
             '[[stream]]\nfrom = "left"\nto = "right"\neth_dst = "02:00:00:00:00:07"',
             "streams from left have two eth_dst, 02:00:00:00:00:02 and 02:00:00:00:00:07",
         ),
+        ("bridge", f'{MACS}{BACK}eth_dst = "02:00:00:00:01:03"', "have the same eth_dst 02:00:00:00:01:03"),
+        ("bridge", 'eth_dst = { random = "02:00:00:00:01:00-02:00:00:00:02:00", count = 9 }', "entry for each address"),
+        ("nft", MACS, "eth_dst of a stream from left varies"),
+        ("nft", "vlan = 5", "frames of ethernet/vlan/ipv4/udp to right: this router takes IPv4 without tags"),
     ],
 )
 def test_streams_that_one_address_cannot_tell_apart_are_refused(kind, more, error):

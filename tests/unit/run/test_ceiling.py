@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from simulated import CoreDistance, SimulatedInstrument, Truth
 from simulated_queue import StallKind, Stalls
-from support import RULES, TWO_PORTS, request
+from support import RULES, TWO_PORTS, request, scenario_text
 from trials import trial
 
 from pinchpoint.account.facts import core_distances
@@ -21,6 +21,7 @@ from pinchpoint.run import ceiling as kept
 from pinchpoint.run.ceiling import MOST_TRIALS, CeilingTest, TooNoisyError, find_ceilings, held_result, key_of
 from pinchpoint.run.run import unmeasured
 from pinchpoint.run.scenario import ceilings_of
+from pinchpoint.scenario import parse
 
 NOW = datetime(2026, 1, 2, 12, tzinfo=UTC)
 
@@ -124,6 +125,18 @@ def test_how_many_flows_there_are_changes_no_ceiling_but_which_fields_move_does(
               for n in (1, 256, 65536)]  # fmt: skip
     single, some, many = (key_of(scenario, "1.0", Local()) for scenario in moving)
     assert some == many != single
+
+
+def test_other_headers_are_another_ceiling_and_plain_streams_keep_their_key():
+    texts = ("", "vlan = 5", 'vlan = 5\ntcp_dst = "80-89"', 'frame_bytes = "64-1518"')
+    keys = [key_of(parse(scenario_text(more=text), "x.toml"), "1.0", Local()) for text in texts]
+    found = [key.split("streams ")[1].split("; ")[0] for key in keys]
+    assert found == [
+        "left to right 64 B x 1",
+        "left to right ethernet/vlan/ipv4/udp 68 B x 1",
+        "left to right ethernet/vlan/ipv4/tcp 80 B x 1 varying tcp.dst",
+        "left to right 64-1518 B x 1",
+    ]
 
 
 def test_what_cannot_be_measured_is_said_and_not_tried_again(path):

@@ -3,7 +3,7 @@
 from dataclasses import fields
 from pathlib import Path
 
-from reference.scenario import EXAMPLE, GUEST_EXAMPLE, page
+from reference.scenario import EXAMPLE, GUEST_EXAMPLE, LAYERS_EXAMPLE, page
 
 from pinchpoint.dut.ovs.spec import (
     TUNING,
@@ -19,6 +19,7 @@ from pinchpoint.dut.ovs.spec import (
 )
 from pinchpoint.dut.registry import default, device
 from pinchpoint.measure.registry import measures
+from pinchpoint.model.headers import KEYS
 from pinchpoint.model.scenario import Engine, Guest, Scenario, Search, Stream, Validity
 from pinchpoint.scenario import keys, parse
 
@@ -39,7 +40,13 @@ def test_the_example_of_a_guest_is_a_scenario() -> None:
     assert parse(GUEST_EXAMPLE, "guest.toml").guest == Guest("auto", 512)
 
 
-FOLLOWS = {"segment"}  # from [service]
+def test_the_example_of_headers_is_a_scenario() -> None:
+    scenario = parse(LAYERS_EXAMPLE, "headers.toml")
+    assert [stream.flows for stream in scenario.streams] == [1000, 100_000, 9]
+
+
+FOLLOWS = {"segment", "sizes"}  # from [service], and from frame_bytes
+IN_LAYERS = KEYS.keys() - {field.name for field in fields(Stream)}
 
 
 def test_every_field_of_the_model_has_a_key() -> None:
@@ -56,7 +63,8 @@ def test_every_field_of_the_model_has_a_key() -> None:
         ("search", Search),
         ("validity", Validity),
     ):
-        assert {key.model_field for key in tables[name].keys} == {field.name for field in fields(model)} - FOLLOWS
+        written = {key.model_field for key in tables[name].keys} - IN_LAYERS
+        assert written == {field.name for field in fields(model)} - FOLLOWS, name
     for measure in measures():
         table = measure.table(device(default()).keys)
         assert {key.model_field for key in table.keys} == {field.name for field in fields(measure.made)}, measure.name

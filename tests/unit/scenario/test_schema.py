@@ -104,6 +104,10 @@ def test_a_key_that_there_is_not_is_underlined_where_it_stands(form, text, place
         ('[search]\ntrial_duration_s = "3Mpps"', "$.search.trial_duration_s"),
         ("[[port]]\nring = 1000", "$.port[0].ring"),
         ('[[stream]]\neth_src = "03:00:00:00:00:01"', "$.stream[0].eth_src"),
+        ("[[stream]]\nvlan = 4096", "$.stream[0].vlan"),
+        ("[[stream]]\ntcp_dst = { first = 5 }", "$.stream[0].tcp_dst"),
+        ("[[stream]]\nframe_bytes = '64 to 128'", "$.stream[0].frame_bytes"),
+        ("[[stream]]\nlayers = ['ipx']", "$.stream[0].layers[0]"),
         ('[dut]\nother_config = { pmd-cpu-mask = "1" }', "$.dut.other_config"),
         (FACTOR, "$.sweep.factor[0]"),
     ],
@@ -118,6 +122,8 @@ def test_a_value_that_the_kind_of_its_key_refuses_is_underlined(text, place):
         '[search]\ntrial_duration_s = "50ms"\nmin_load_fps = "10 kpps"\nmax_load_fps = "3Mpps"',
         '[load]\nat_fps = ["10kpps", 20000]',
         'eth_dst = "02:00:00:00:00:0A"\nudp_dst = "9-10"\nipv4_dst = "48.0.0.0/24"',
+        'vlan = [5, 6]\nipv6_dst = "2001:db8::1-2001:db8::9"\ntcp_dst = {first = 9, step = -1, count = 9}',
+        "layers = ['ethernet', {vlan = {id = 5}}, {ipv4 = {ttl = 9}}, 'tcp']\nframe_bytes = [128, [256, 2]]",
     ],
 )
 def test_values_may_be_written_as_the_parser_reads_them(more):

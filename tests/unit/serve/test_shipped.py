@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+from reference.scenario import LAYERS_EXAMPLE
 from served import SHIPPED, answered
 
 from pinchpoint.model.errors import InputError
@@ -26,6 +27,12 @@ def test_listed_points_of_a_sweep_keep_the_keys_that_they_set():
     fields = form.fields_of(text, "mine.toml")
     sweep, problems = form.checked(form.text_of(form.shape_of(fields), fields), "mine")
     assert problems == () and len(sweep.scenarios) == 2
+
+
+def test_headers_that_are_tables_and_lists_survive_the_form():
+    fields = form.fields_of(LAYERS_EXAMPLE, "mine.toml")
+    sweep, problems = form.checked(form.text_of(form.shape_of(fields), fields), "mine")
+    assert problems == () and [stream.flows for stream in sweep.scenarios[0].streams] == [1000, 100_000, 9]
 
 
 def test_a_file_that_a_form_cannot_hold_is_refused():

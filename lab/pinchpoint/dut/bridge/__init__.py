@@ -16,9 +16,12 @@ from pinchpoint.host.interface import Host
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key
 from pinchpoint.model.errors import InputError
+from pinchpoint.model.frames import macs
+from pinchpoint.model.headers import mac_text
 from pinchpoint.model.scenario import Guest, Scenario
 
 BRIDGE = "br0"
+MOST_ENTRIES = 4096
 _OFF = ("stp_state", "forward_delay", "mcast_snooping")
 
 
@@ -36,12 +39,17 @@ def entries(scenario: Scenario) -> dict[str, str]:
     softirq.require_unicast(scenario, "which a bridge floods")
     ports_by_mac: dict[str, str] = {}
     for stream in scenario.streams:
-        if (port := ports_by_mac.setdefault(stream.eth_dst, stream.rx_port)) != stream.rx_port:
-            raise InputError(
-                f"{scenario.path}: streams to {port} and to {stream.rx_port} have the same eth_dst "
-                f"{stream.eth_dst}: a bridge forwards by it, to one port",
-                "give the streams to each port an eth_dst of their own",
-            )
+        to = macs(stream)
+        if to.drawn is not None or to.count > MOST_ENTRIES:
+            told = f"{scenario.path}: eth_dst = {to.written}: a bridge's table has an entry for each address"
+            raise InputError(told, f"give a range or a list of at most {MOST_ENTRIES:,}")
+        for mac in map(mac_text, to.numbers):
+            if (port := ports_by_mac.setdefault(mac, stream.rx_port)) != stream.rx_port:
+                raise InputError(
+                    f"{scenario.path}: streams to {port} and to {stream.rx_port} have the same eth_dst {mac}: a bridge "
+                    "forwards by it, to one port",
+                    "give the streams to each port an eth_dst of their own",
+                )
     return ports_by_mac
 
 

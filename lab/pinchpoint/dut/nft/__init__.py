@@ -27,11 +27,12 @@ from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table
 from pinchpoint.keys.kinds import Kind, MismatchError
 from pinchpoint.keys.source import Source
+from pinchpoint.model import frames
 from pinchpoint.model.addresses import is_v6, prefixes
 from pinchpoint.model.causes import Experiment, Sign
 from pinchpoint.model.errors import BenchError, InputError, PinchpointError
 from pinchpoint.model.hops import DropKind, Party
-from pinchpoint.model.scenario import NAT, Family, Guest, Port, Scenario, Scheduler, Stream
+from pinchpoint.model.scenario import NAT, Family, Guest, Port, Range, Scenario, Scheduler, Stream
 from pinchpoint.observe.printed import Neighbours
 from pinchpoint.observe.snapshot import Collector
 
@@ -126,21 +127,27 @@ def _ip_lines(scenario: Scenario, explicit: tuple[Route, ...]) -> tuple[str, ...
 def of_streams(scenario: Scenario) -> tuple[Route, ...]:
     """To each stream's destinations by its receiving port. Raises InputError where a destination has two ports."""
     routes = dict[Route, None]()
-    for number, stream in enumerate(scenario.streams):
-        for other in scenario.streams[:number]:
-            if other.rx_port != stream.rx_port and _overlap(stream, other):
+    ways = [(stream.rx_port, span) for stream in scenario.streams for span in _destinations(scenario, stream)]
+    for number, (port, span) in enumerate(ways):
+        for other, taken in ways[:number]:
+            if other != port and taken.first <= span.last and span.first <= taken.last:
                 raise InputError(
-                    f"{scenario.path}: streams to {other.rx_port} and to {stream.rx_port} have destinations in "
-                    f"common: {other.ipv4_dst.as_addresses()} and {stream.ipv4_dst.as_addresses()}",
+                    f"{scenario.path}: streams to {other} and to {port} have destinations in common: "
+                    f"{taken.as_addresses()} and {span.as_addresses()}",
                     "give them different ipv4_dst, or say by [[route]] where addresses are",
                 )
-        to = prefixes(stream.ipv4_dst.first, stream.ipv4_dst.last)
-        routes |= dict.fromkeys(Route(prefix, stream.rx_port) for prefix in to)
+        routes |= dict.fromkeys(Route(prefix, port) for prefix in prefixes(span.first, span.last))
     return tuple(routes)
 
 
-def _overlap(a: Stream, b: Stream) -> bool:
-    return a.ipv4_dst.first <= b.ipv4_dst.last and b.ipv4_dst.first <= a.ipv4_dst.last
+def _destinations(scenario: Scenario, stream: Stream) -> Iterator[Range]:
+    """Ranges of its destinations. Raises InputError where the device does not route its frames."""
+    to = frames.destinations(stream)
+    if to is None:
+        names = "/".join(header.name for header in frames.headers(stream))
+        told = f"{scenario.path}: frames of {names} to {stream.rx_port}: this router takes IPv4 without tags"
+        raise InputError(told, "leave out vlan and ipv6_dst, or use another dut.kind")
+    return (Range(first, last - first + 1) for first, last in to.spans)
 
 
 def _macs(scenario: Scenario) -> dict[str, str]:
@@ -148,6 +155,9 @@ def _macs(scenario: Scenario) -> dict[str, str]:
     softirq.require_unicast(scenario, "whose frames a router does not take")
     macs: dict[str, str] = {}
     for stream in scenario.streams:
+        if frames.macs(stream).count > 1:
+            told = f"{scenario.path}: eth_dst of a stream from {stream.tx_port} varies; a router's port has one address"
+            raise InputError(told, "give the stream one eth_dst")
         if (mac := macs.setdefault(stream.tx_port, stream.eth_dst)) != stream.eth_dst:
             raise InputError(
                 f"{scenario.path}: streams from {stream.tx_port} have two eth_dst, {mac} and {stream.eth_dst}; a "

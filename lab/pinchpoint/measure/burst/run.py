@@ -287,4 +287,5 @@ MEASURE: Final = MeasureKind(
     check=check_keys,
     by_any_engine=True,
     through_service=True,
+    paces=True,
 )  # fmt: skip

@@ -28,6 +28,7 @@ from pinchpoint.measure.kind import TRIAL_S, MeasureKind, asked
 from pinchpoint.measure.summary import scenario_result, valid
 from pinchpoint.measure.trial import ROUND_TRIP, Measurer, OverTime
 from pinchpoint.model import units
+from pinchpoint.model.frames import five_tuples
 from pinchpoint.model.measurement import MRR, Bound, Interval, Metric, band_metrics
 from pinchpoint.model.result import Ceiling, LatencyPoint, PauseGap, Rate, RateStatus, ReceiveRate, ScenarioResult
 from pinchpoint.model.scenario import Scenario, Search, SearchMethod, Stream
@@ -134,8 +135,8 @@ def _five_tuples(limit: Trial, streams: Sequence[Stream]) -> Iterator[Metric]:
     """How many five-tuples the trial's frames really had: a short trial ends within a long cycle."""
     if len(limit.streams) != len(streams) or not streams:
         return
-    sent = sum(min(stream.flows, counts.sent) for stream, counts in zip(streams, limit.streams, strict=True))
-    asked = sum(stream.flows for stream in streams)
+    sent = sum(min(five_tuples(stream), counts.sent) for stream, counts in zip(streams, limit.streams, strict=True))
+    asked = sum(map(five_tuples, streams))
     cut = () if sent == asked else (f"the trial ended before all {asked:,} had been sent",)
     yield Metric("five-tuples sent", "count", sent, cautions=cut)
 

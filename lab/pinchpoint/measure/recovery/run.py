@@ -239,4 +239,5 @@ MEASURE: Final = MeasureKind(
     check=lambda source, _, arrays, __: one_queue(source, Recovery.kind, arrays),
     by_any_engine=True,
     has_limit=False,
+    paces=True,
 )
