@@ -7,6 +7,7 @@ from enum import StrEnum
 from pinchpoint.model.hops import DropKind
 
 WARM_UP = "warm-up"  # the phase that prepares the DUT and is never judged
+LATENCY_PHASE = "latency"  # the phase that times frames below the NDR
 ALTERNATING = "alternating"  # the phase of trials of two benches, one after the other
 
 
@@ -147,6 +148,7 @@ class StreamCounts:
     last_loss_s: float | None = None  # since the start: when a frame was last refused or passed over; None: never
     reordered_in_flow: int | None = None  # of those reordered, those after a later frame of their own five-tuple
     round_trip: LatencySummary | None = None  # there and back, of a trial whose receivers send back; the counts are too
+    latency_histogram: str = ""  # `model.hdr`, nanoseconds; kept of trials that measure latency, on one clock
 
 
 @dataclass(frozen=True)
