@@ -100,8 +100,8 @@ def test_rules_pasted_from_a_dump_lose_heading_and_counters_and_keep_their_line(
 
 def test_meters_and_groups_that_nothing_makes_are_refused_with_their_line() -> None:
     assert problems(dumped("meter:1,group:7")) == [
-        "x.toml:6: dut.rules: meter:1: there is no meter 1; a scenario has no key for meters",
         "x.toml:6: dut.rules: group:7: there is no group 7; a scenario has no key for groups",
+        "x.toml:6: dut.rules: meter:1: there is no meter 1; a scenario has no key for meters",
     ]
 
 
