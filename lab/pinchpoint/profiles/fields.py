@@ -68,6 +68,7 @@ class ProfileField:
     form: Form = _PORT
     default: Any = None  # what packets have where the profile says nothing; None: no line is written
     base: int = 0  # what bytes of it that do not vary are, where there is no default
+    varies: bool = True  # in a [[stream]], if it has a key
 
 
 def _ports(header: str, src: int, dst: int) -> dict[str, ProfileField]:
@@ -102,8 +103,8 @@ FIELDS: Final[Mapping[str, Mapping[str, ProfileField]]] = {
     "UDP": {**_ports("udp", 53, 53), "len": ProfileField(4, 2), "chksum": ProfileField(6, 2)},
     "TCP": {
         **_ports("tcp", 20, 80), "seq": ProfileField(4, 4, "tcp_seq", _number(32)),
-        "ack": ProfileField(8, 4, "tcp_ack", _number(32)), "window": ProfileField(14, 2, "tcp_window", _number(16)),
-        "chksum": ProfileField(16, 2),
+        "ack": ProfileField(8, 4, "tcp_ack", _number(32)),
+        "window": ProfileField(14, 2, "tcp_window", _number(16), varies=False), "chksum": ProfileField(16, 2),
     },
 }  # fmt: skip
 HEADER_BYTES: Final = {"Ether": 14, "Dot1Q": 4, "IP": 20, "IPv6": 40, "UDP": 8, "TCP": 20}

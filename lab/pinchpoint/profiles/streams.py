@@ -207,9 +207,11 @@ def _written(
         where, row, behind = place(write.pkt_offset, write.offset_fixup, size, layers)
     except ValueError as error:
         raise ProfileLineError(write.line, str(error)) from error
-    if not row.key:
-        keys = ", ".join(f"{kind}.{name}" for kind, rows in FIELDS.items() for name, row in rows.items() if row.key)
-        raise ProfileLineError(write.line, f"{where} varies: not supported, expected one of {keys}")
+    if not (row.key and row.varies):
+        able = (
+            f"{kind}.{name}" for kind, rows in FIELDS.items() for name, row in rows.items() if row.key and row.varies
+        )
+        raise ProfileLineError(write.line, f"{where} varies: not supported, expected one of {', '.join(able)}")
     if not write.is_big and size > 1:
         raise ProfileLineError(write.line, f"{where}: is_big=False: not supported")
     low, high = sorted((numbers.first, numbers.last))
