@@ -67,7 +67,8 @@ fn a_capture_of_one_trial_is_the_template_of_the_next() {
 /// The last byte of each frame's IPv4 destination.
 fn destinations(capture: &str) -> Vec<u8> {
     let options = pinchpoint_import::pcap::Options::default();
-    let frames = pinchpoint_import::pcap::read(std::path::Path::new(capture), &options).unwrap();
+    let path = std::path::Path::new(capture);
+    let frames = pinchpoint_import::pcap::read(path, &options).unwrap();
     frames.iter().map(|frame| frame.bytes[33]).collect()
 }
 
@@ -161,9 +162,11 @@ fn both_ways_of_a_profile_are_its_clients_and_its_servers_frames() {
         .lines()
         .map(|line| line.parse().unwrap())
         .collect();
-    assert!(lines[0]["notes"][0].as_str().unwrap().starts_with("x.pcapng: "));
+    let note = lines[0]["notes"][0].as_str().unwrap();
+    assert!(note.starts_with("x.pcapng: "), "{note}");
     let fields = |k: usize| lines[2]["streams"][k]["fields"][0]["field"].clone();
-    assert_eq!((fields(0), fields(2)), ("ipv4.dst".into(), "ipv4.src".into()));
+    assert_eq!(fields(0), "ipv4.dst");
+    assert_eq!(fields(2), "ipv4.src");
 }
 
 #[test]
