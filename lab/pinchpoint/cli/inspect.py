@@ -69,7 +69,7 @@ def _print_schema(context: click.Context, _: click.Parameter, form: str | None) 
 def check(paths: tuple[Path, ...], quick: bool, as_json: bool) -> int:
     """Read SCENARIO files, folders of them or studies; report every problem with its file, line and key.
 
-    Of a sweep, also print the points and their estimated time. OpenFlow rules are read by ovs-ofctl where it is
+    Of a sweep, also print the points and their estimated time. Rules are read by the switch's own program where it is
     installed. CPUs that this machine has not are a warning.
     """
     if as_json:

@@ -16,7 +16,7 @@ _PCAP: Final = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, LARGEST, 1)  # na
 
 
 @dataclass(frozen=True)
-class Frame:
+class KeptFrame:
     """One frame that was kept; `port` is its port's place among those of the engine."""
 
     port: int
@@ -25,7 +25,7 @@ class Frame:
     data: bytes
 
 
-def frames(capture: bytes) -> Iterator[Frame]:
+def frames(capture: bytes) -> Iterator[KeptFrame]:
     """Those of a little-endian pcapng file of the engine, up to where it is cut off."""
     for kind, block in _blocks(capture):
         if kind == _PACKET_BLOCK and len(block) >= 32:
@@ -34,7 +34,7 @@ def frames(capture: bytes) -> Iterator[Frame]:
             option = 28 + kept + -kept % 4
             is_flagged = option + _FLAGS.size <= len(block) - 4 and block[option : option + 2] == b"\2\0"
             is_received = not is_flagged or _FLAGS.unpack_from(block, option)[2] & 3 == _INBOUND
-            yield Frame(port, is_received, high << 32 | low, block[28 : 28 + kept])
+            yield KeptFrame(port, is_received, high << 32 | low, block[28 : 28 + kept])
 
 
 def of_port(capture: bytes, port: int, form: Literal["pcap", "pcapng"], most_bytes: int = LARGEST) -> bytes:
@@ -46,12 +46,12 @@ def of_port(capture: bytes, port: int, form: Literal["pcap", "pcapng"], most_byt
     return b"".join((*headers, *(_packet(frame, most_bytes) for frame in received)))
 
 
-def _record(frame: Frame, most_bytes: int) -> bytes:
+def _record(frame: KeptFrame, most_bytes: int) -> bytes:
     data, (seconds, ns) = frame.data[:most_bytes], divmod(frame.time_ns, 10**9)
     return struct.pack("<IIII", seconds, ns, len(data), len(frame.data)) + data
 
 
-def _packet(frame: Frame, most_bytes: int) -> bytes:
+def _packet(frame: KeptFrame, most_bytes: int) -> bytes:
     data, (high, low) = frame.data[:most_bytes], divmod(frame.time_ns, 1 << 32)
     body = _PACKET.pack(frame.port, high, low, len(data), len(frame.data)) + data + bytes(-len(data) % 4)
     length = len(body) + 12

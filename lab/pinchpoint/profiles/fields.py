@@ -13,7 +13,7 @@ _MAC: Final = re.compile(r"([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}")
 
 
 @dataclass(frozen=True)
-class Form:
+class Notation:
     """How a value is written. `number` raises ValueError."""
 
     expected: str
@@ -22,7 +22,7 @@ class Form:
     most: int
 
 
-def _number(bits: int, what: str = "a number") -> Form:
+def _number(bits: int, what: str = "a number") -> Notation:
     most = (1 << bits) - 1
 
     def number(value: Any) -> int:
@@ -30,7 +30,7 @@ def _number(bits: int, what: str = "a number") -> Form:
             raise ValueError(value)
         return value
 
-    return Form(f"{what} from 0 to {most}", number, int, most)
+    return Notation(f"{what} from 0 to {most}", number, int, most)
 
 
 def _mac_number(value: Any) -> int:
@@ -43,16 +43,16 @@ def _mac_text(number: int) -> str:
     return ":".join(f"{byte:02x}" for byte in number.to_bytes(6, "big"))
 
 
-def _address(kind: type[IPv4Address] | type[IPv6Address], bits: int, what: str) -> Form:
+def _address(kind: type[IPv4Address] | type[IPv6Address], bits: int, what: str) -> Notation:
     def number(value: Any) -> int:
         if not isinstance(value, str):
             raise ValueError(value)
         return int(kind(value))
 
-    return Form(what, number, lambda number: str(kind(number)), (1 << bits) - 1)
+    return Notation(what, number, lambda number: str(kind(number)), (1 << bits) - 1)
 
 
-_MACS: Final = Form("an Ethernet address", _mac_number, _mac_text, (1 << 48) - 1)
+_MACS: Final = Notation("an Ethernet address", _mac_number, _mac_text, (1 << 48) - 1)
 _IPV4: Final = _address(IPv4Address, 32, "an IPv4 address")
 _IPV6: Final = _address(IPv6Address, 128, "an IPv6 address")
 _PORT: Final = _number(16, "a port")
@@ -65,7 +65,7 @@ class ProfileField:
     at: int  # its first byte in the header
     bytes: int
     key: str = ""  # of [[stream]]; empty: no stream says it
-    form: Form = _PORT
+    form: Notation = _PORT
     default: Any = None  # what packets have where the profile says nothing; None: no line is written
     base: int = 0  # what bytes of it that do not vary are, where there is no default
     varies: bool = True  # in a [[stream]], if it has a key
@@ -113,7 +113,7 @@ _NAMED: Final = re.compile(r"(\w+)(?::(\d+))?(?:\.(\w+))?")
 
 
 @dataclass(frozen=True)
-class Values:
+class FieldNumbers:
     """What a field is, packet after packet."""
 
     first: int

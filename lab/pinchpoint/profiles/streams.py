@@ -23,7 +23,7 @@ from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.units import wire_bits
 from pinchpoint.profiles.declared import Layer, Stream, Tuple, Variable, Write, plain
-from pinchpoint.profiles.fields import BY_KEY, FIELDS, HEADER_BYTES, Values, place
+from pinchpoint.profiles.fields import BY_KEY, FIELDS, HEADER_BYTES, FieldNumbers, place
 from pinchpoint.profiles.stl import ProfileLineError
 
 FCS_BYTES: Final = 4
@@ -45,7 +45,7 @@ class Wanted:
     frame_bytes: int
     unit: str  # "pps", "bps_L1", "bps_L2" or "percentage"
     rate: float
-    values: Mapping[str, Values]  # by key of [[stream]]
+    values: Mapping[str, FieldNumbers]  # by key of [[stream]]
     order: Sequence[str] = ()
     flows: int = 1
     together: bool = False
@@ -89,9 +89,9 @@ def _stream(number: int, declared: Stream) -> Wanted:
     return _varied(base, declared)
 
 
-def _values(declared: Stream) -> dict[str, Values]:
+def _values(declared: Stream) -> dict[str, FieldNumbers]:
     """What the packet says, before anything varies."""
-    values: dict[str, Values] = {}
+    values: dict[str, FieldNumbers] = {}
     for layer in declared.layers:
         for name, row in FIELDS.get(layer.kind, {}).items():
             value = layer.values.get(name, row.default)
@@ -102,12 +102,12 @@ def _values(declared: Stream) -> dict[str, Values]:
             except ValueError as error:
                 told = f"{layer.kind}({name}={value!r}): expected {row.form.expected}"
                 raise ProfileLineError(declared.line, told) from error
-            _check_source(declared.line, row.key, Values(number))
-            values[row.key] = Values(number)
+            _check_source(declared.line, row.key, FieldNumbers(number))
+            values[row.key] = FieldNumbers(number)
     return values
 
 
-def _check_source(line: int, key: str, values: Values) -> None:
+def _check_source(line: int, key: str, values: FieldNumbers) -> None:
     """Raises ProfileLineError for source addresses that are a group's."""
     if key == "eth_src" and any(end >> 40 & 1 for end in (values.first, values.last, abs(values.step))):
         raise ProfileLineError(line, f"Ether.src {values.toml(key)}: expected unicast addresses")
@@ -173,7 +173,7 @@ def _varied(base: Wanted, declared: Stream) -> Wanted:
     return replace(base, values=values, order=moved, flows=flows, together=len(counts) > 1, notes=notes)
 
 
-def _of_variable(variable: Variable | Tuple, written: Values) -> Iterator[str]:
+def _of_variable(variable: Variable | Tuple, written: FieldNumbers) -> Iterator[str]:
     """In what its values differ from the profile's."""
     if isinstance(variable, Tuple):
         return
@@ -184,7 +184,7 @@ def _of_variable(variable: Variable | Tuple, written: Values) -> Iterator[str]:
         yield f"{variable.name} is random there; here {written.drawn} random values repeat"
 
 
-def _of_tuple(base: Wanted, pair: Tuple, values: Mapping[str, Values], moved: Sequence[str], used: int) -> Wanted:
+def _of_tuple(base: Wanted, pair: Tuple, values: Mapping[str, FieldNumbers], moved: Sequence[str], used: int) -> Wanted:
     ips = [key for key in moved if key in ("ipv4_src", "ipv4_dst")]
     ports = [key for key in moved if key.startswith(("udp", "tcp"))]
     if used > 1 or len(ips) != 1 or len(ports) > 1 or len(moved) > len(ips) + len(ports):
@@ -198,8 +198,8 @@ def _of_tuple(base: Wanted, pair: Tuple, values: Mapping[str, Values], moved: Se
 
 
 def _written(
-    write: Write, variable: Variable | Tuple, part: str, layers: Sequence[Layer], values: Mapping[str, Values]
-) -> tuple[str, Values]:
+    write: Write, variable: Variable | Tuple, part: str, layers: Sequence[Layer], values: Mapping[str, FieldNumbers]
+) -> tuple[str, FieldNumbers]:
     """The key of the field, and what it is from now on."""
     size, numbers = _numbers(write, variable, part)
     numbers = replace(numbers, first=numbers.first + write.add_val)
@@ -227,7 +227,7 @@ def _written(
     return row.key, written
 
 
-def _check_range(line: int, where: str, key: str, written: Values) -> None:
+def _check_range(line: int, where: str, key: str, written: FieldNumbers) -> None:
     """Raises ProfileLineError for what no [[stream]] takes."""
     if max(written.first, written.last) > BY_KEY[key].form.most:
         raise ProfileLineError(line, f"{where}: {written.toml(key)}: expected {BY_KEY[key].form.expected}")
@@ -236,7 +236,7 @@ def _check_range(line: int, where: str, key: str, written: Values) -> None:
     _check_source(line, key, written)
 
 
-def _numbers(write: Write, variable: Variable | Tuple, part: str) -> tuple[int, Values]:
+def _numbers(write: Write, variable: Variable | Tuple, part: str) -> tuple[int, FieldNumbers]:
     """The size of what is written, and its numbers."""
     if isinstance(variable, Tuple):
         if part not in ("ip", "port"):
@@ -245,13 +245,13 @@ def _numbers(write: Write, variable: Variable | Tuple, part: str) -> tuple[int, 
             2, variable.port_min, variable.port_max)  # fmt: skip
         if least > most:
             raise ProfileLineError(variable.line, f"{write.fv_name}: {least} to {most}: expected a range")
-        return size, Values(least, most - least + 1)
+        return size, FieldNumbers(least, most - least + 1)
     name, line, (least, most) = variable.name, variable.line, (variable.least, variable.most)
     if least > most:
         raise ProfileLineError(line, f"{name}: {least} to {most}: expected min_value not above max_value")
     if variable.op == "random":
         count = most - least + 1
-        return variable.size, Values(least, count, is_random=count > 1, drawn=min(count, MOST_DRAWN))
+        return variable.size, FieldNumbers(least, count, is_random=count > 1, drawn=min(count, MOST_DRAWN))
     if variable.step < 1:
         raise ProfileLineError(line, f"{name}: step {variable.step}: expected 1 or more")
     count = (most - least) // variable.step + 1
@@ -259,7 +259,7 @@ def _numbers(write: Write, variable: Variable | Tuple, part: str) -> tuple[int, 
     if variable.first is not None and (not least <= variable.first <= most or (variable.first - begin) % variable.step):
         told = f"{name}: init_value {variable.first}: not supported, expected a value that is reached from {begin}"
         raise ProfileLineError(line, told)
-    return variable.size, Values(begin, count, step)
+    return variable.size, FieldNumbers(begin, count, step)
 
 
 _VARIED: Final = {"ipv4.src": "ipv4_src", "ipv4.dst": "ipv4_dst"}
@@ -297,10 +297,10 @@ def _captured(path: str, number: int, stream: StreamRequest) -> Wanted:
     frame = _frame(path, stream)
     size = stream.size.fixed if isinstance(stream.size.fixed, int) else 0
     rate = stream.rate.fps if stream.rate is not None and isinstance(stream.rate.fps, float | int) else 0.0
-    values = {key: Values(int.from_bytes(frame[at : at + length], "big")) for key, at, length in _FIXED}
+    values = {key: FieldNumbers(int.from_bytes(frame[at : at + length], "big")) for key, at, length in _FIXED}
     order = []
     for key, count in _varying(path, stream):
-        values[key] = Values(values[key].first, count)
+        values[key] = FieldNumbers(values[key].first, count)
         order.append(key)
     return Wanted(f"frame {number} of the captures", size, "pps", rate, values, order, stream.flows)
 
