@@ -387,7 +387,7 @@ class STLProfile(Recorded):
 
     @staticmethod
     def load_pcap(*values: Any, **named: Any) -> None:
-        instead = "pinchpoint-engine send --pcap sends a captured frame"
+        instead = "pinchpoint-engine send --pcap sends captured frames"
         raise UnsupportedError(f"STLProfile.load_pcap: not supported: {instead}")
 
 
