@@ -7,7 +7,7 @@ from typing import Final
 
 from pinchpoint.otg import fields
 from pinchpoint.otg.app import NOT_SERVED
-from pinchpoint.otg.shape import Choice, Kind, Leaf, Many, Record, Refused, join
+from pinchpoint.otg.shape import Choice, Ignored, Kind, Leaf, Many, Record, Refused, join
 
 Row = tuple[str, str, str]  # path, what is supported, note
 BEGIN = "<!-- begin: python packaging/reference/otg.py -->"
@@ -16,6 +16,7 @@ _TABLES: tuple[tuple[str, str, Kind], ...] = (
     ("POST /config", "", fields.CONFIG),
     ("POST /control/state", "", fields.CONTROL),
     ("POST /monitor/metrics", "", fields.REQUEST),
+    ("POST /monitor/capture", "", fields.CAPTURED),
 )
 _MEMBER: Final = re.compile(
     r"flows\[\]\.packet\[\]\.(?P<field>.+?)\."
@@ -44,6 +45,8 @@ def _rows(kind: Kind, path: str) -> Iterator[Row]:
             yield path, f"only {kind.expected}" if kind.is_limited else "yes", kind.note
         case Refused():
             yield path, "no", kind.why
+        case Ignored():
+            yield path, "ignored, with a warning", kind.why
         case Many():
             yield from _rows(kind.kind, f"{path}[]")
         case Record():

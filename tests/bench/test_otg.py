@@ -147,3 +147,31 @@ def test_a_script_sends_counts_and_stops(nothing_left, api):
     config.flows[0].packet.mpls()
     with pytest.raises(Exception, match=r"flows\[0\].packet\[3\].mpls: not supported"):
         api.set_config(config)
+
+
+def test_percentages_of_a_told_speed_and_captures(nothing_left, api):
+    """What snappi's first example asks for: a speed, and a capture."""
+    config = two_flows(api)
+    config.layer1.layer1(name="layer", port_names=["left", "right"], speed="speed_1_gbps")
+    config.captures.capture(name="capture", port_names=["left", "right"])
+    config.options.port_options.location_preemption = True
+    config.flows[0].metrics.enable = False
+    config.flows[0].rate.percentage = 0.1
+    assert list(api.set_config(config).warnings) == []
+    control = api.control_state()
+    control.port.capture.port_names, control.port.capture.state = ["right"], "start"
+    api.set_control_state(control)
+    transmit(api, "start")
+    wait_for(lambda: [one for one in flows(api) if one.transmit == "stopped"] and ports(api)[0].frames_tx)
+    request = api.metrics_request()
+    request.port.port_names = ["right"]
+    (right,) = api.get_metrics(request).port_metrics
+    assert (right.frames_rx, right.bytes_rx) == (1000, 64_000)
+    request = api.capture_request()
+    request.port_name = "right"
+    capture = api.get_capture(request).read()
+    lengths, at = [], 24
+    while at < len(capture):
+        lengths.append(int.from_bytes(capture[at + 8 : at + 12], "little"))
+        at += 16 + lengths[-1]
+    assert lengths == [60] * 1000

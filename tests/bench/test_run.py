@@ -193,6 +193,18 @@ def test_the_shipped_quickstart_is_sound():
     assert done.stdout.count(": ok.") == 3
 
 
+def test_check_refuses_rules_that_ovs_ofctl_does_not_read_with_their_lines(tmp_path):
+    path = tmp_path / "rules.toml"
+    text = (ROOT / "studies" / "quickstart" / "1-forward.toml").read_text()
+    (rule,) = (line for line in text.splitlines() if "in_port={left}" in line)
+    path.write_text(text.replace(rule, f"{rule}\ntable=0,bogus=1,actions=drop\nip,actions=outputs:1"))
+    done = run("check", path)
+    first = text.split(rule)[0].count("\n") + 2
+    assert done.returncode == 2
+    assert f"{path}:{first}: ovs-ofctl refuses this rule: " in done.stderr
+    assert f"{path}:{first + 1}: ovs-ofctl refuses this rule: " in done.stderr
+
+
 @pytest.mark.tier1("command:doctor")
 def test_doctor_finds_this_machine_able_and_says_so_for_machines_too():
     done = run("doctor", "--json")

@@ -5,6 +5,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,6 +20,9 @@ from pinchpoint.model import units
 from pinchpoint.model.errors import InputError, PinchpointError, RequirementError, StoreError
 from pinchpoint.run import scaffold
 from pinchpoint.run.scaffold import Choice
+
+if TYPE_CHECKING:
+    from pinchpoint.profiles.streams import Wanted
 
 
 @click.command(short_help="Write a first scenario that runs on this machine.")
@@ -102,7 +106,9 @@ Example:
 @click.option("-o", "--out", "output", type=NEW_FILE, metavar="FILE", help="A new file.  [default: stdout]")
 @click.option("--tunable", "tunables", type=pair_of_words("NAME=VALUE, e.g. packet_len=128", may_be_empty=True),
               multiple=True, metavar="NAME=VALUE", help="An argument of a Python profile.")  # fmt: skip
-@click.option("--both-ways", is_flag=True, help="Also the streams of direction 1, from the second port.")
+@click.option("--both-ways", is_flag=True,
+              help="Also the streams of direction 1, or the servers' frames of captures, from the second "
+                   "port.")  # fmt: skip
 @click.option("--bench", type=FILE, metavar="SCENARIO",
               help="Take all but its [[stream]] tables from here.  [default: ports that are joined]")  # fmt: skip
 @click.option("--ports", nargs=2, default=("left", "right"), show_default=True, metavar="FIRST SECOND",
@@ -114,8 +120,9 @@ def import_profile(
     """Write the streams of PROFILE as [[stream]] tables of a scenario.
 
     PROFILE is a stateless profile in Python (register, get_streams), or one of captures in YAML. A Python profile is
-    run without privileges: no network, no files to write, no processes, 3 s of CPU time, 512 MiB. What a [[stream]]
-    does not do is refused with its name and line. Rates become shares of the load, which the measure chooses.
+    run without privileges: no network, no files to write, no processes, 3 s of CPU time, 512 MiB. Captures are looked
+    for beside the profile, in the current directory and above the profile. What a [[stream]] does not do is refused
+    with its name and line. Rates become shares of the load, which the measure chooses.
     """
     _require_new(output, "import", "-o with another name")
     text = _scenario(profile, dict(tunables), both_ways, bench, ports)
@@ -127,19 +134,37 @@ def import_profile(
 def _scenario(
     profile: str, tunables: Mapping[str, str], both_ways: bool, bench: Path | None, ports: tuple[str, str]
 ) -> str:
-    from pinchpoint.profiles import declared, streams
+    from pinchpoint.profiles import streams
 
     left, right = ports
     if profile.endswith(".py"):
-        ways = enumerate(((left, right), (right, left))[: 1 + both_ways])
-        by_way = [(declared.streams(profile, direction, tunables), ends) for direction, ends in ways]
-        directed = [(stream, *ends) for every, ends in by_way for stream in streams.wanted(profile, every)]
-    elif tunables or both_ways:
-        raise InputError(f"{profile}: --tunable and --both-ways are for Python profiles (.py)")
+        directed = _of_python(profile, tunables, both_ways, ports)
+    elif tunables:
+        raise InputError(f"{profile}: --tunable is for Python profiles (.py)")
     else:
-        directed = [(stream, left, right) for stream in streams.of_captures(profile, Local())]
+        captured = streams.of_captures(profile, Local(), both_ways=both_ways)
+        directed = [(stream, *((right, left) if is_back else (left, right))) for stream, is_back in captured]
     taken = streams.BENCH.format(left=left, right=right) if bench is None else _bench(bench)
     return streams.scenario(profile, taken, directed)
+
+
+def _of_python(
+    profile: str, tunables: Mapping[str, str], both_ways: bool, ports: tuple[str, str]
+) -> "list[tuple[Wanted, str, str]]":
+    """The streams of a Python profile with their ports. Tells where it has others for the way back."""
+    from pinchpoint.profiles import declared, streams
+
+    left, right = ports
+    there = declared.streams(profile, 0, tunables)
+    directed = [(stream, left, right) for stream in streams.wanted(profile, there)]
+    if both_ways:
+        back = declared.streams(profile, 1, tunables)
+        return [*directed, *((stream, right, left) for stream in streams.wanted(profile, back))]
+    with suppress(InputError):  # of a direction that nobody asked for
+        back = declared.streams(profile, 1, tunables)
+        if back != there and (count := sum(stream.enabled for stream in back)):
+            click.echo(f"{profile}: direction 1 has {units.counted(count, 'more stream')}: --both-ways", err=True)
+    return directed
 
 
 def _bench(path: Path) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import click
@@ -25,7 +26,9 @@ from pinchpoint.cli.options import FILE, FOLDER, NEW_FILE, RUNS, RunPath, host_a
 from pinchpoint.cli.run import next_of, print_stored, write_report
 from pinchpoint.cli.terminal import console, next_step, write_text
 from pinchpoint.dut.registry import device_of
+from pinchpoint.dut.setup import absent_cpus
 from pinchpoint.export import TABLES, Frame, Stored, csit, frame, openmetrics, perfetto
+from pinchpoint.host.interface import Host
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import lower_left_session
@@ -33,7 +36,7 @@ from pinchpoint.model import former, units
 from pinchpoint.model.errors import UNDECIDED, WORSE, BenchError, InputError, RequirementError, StoreError
 from pinchpoint.model.frames import five_tuples
 from pinchpoint.model.result import RunInfo, RunResult
-from pinchpoint.model.scenario import Factor, Sweep
+from pinchpoint.model.scenario import Factor, Scenario, Sweep
 from pinchpoint.report.page import Form, render_form
 from pinchpoint.report.trend import render_junit, render_trends
 from pinchpoint.run.stored import StoredRun
@@ -67,14 +70,17 @@ def _print_schema(context: click.Context, _: click.Parameter, form: str | None) 
 def check(paths: tuple[Path, ...], quick: bool, as_json: bool) -> int:
     """Read SCENARIO files, folders of them or studies; report every problem with its file, line and key.
 
-    Of a sweep, also print the points and their estimated time.
+    Of a sweep, also print the points and their estimated time. Rules are read by the switch's own program where it is
+    installed. CPUs that this machine has not are a warning.
     """
     if as_json:
         return _check_as_json(paths, quick)
     machines, forms = Machines(Local()), _forms(paths, quick)
+    _require_accepted(forms, machines.lab)
     for form in forms:
         for sweep in form.sweeps:
             click.echo(f"{sweep.scenarios[0].path}: ok. {_sweep(sweep) if sweep.factors else _scenario(sweep)}")
+            _warn(sweep, machines.lab)
         if not form.plain:
             click.echo(f"{form.name}: {form.describe(machines)}")
     if len(forms) == 1:
@@ -84,7 +90,9 @@ def check(paths: tuple[Path, ...], quick: bool, as_json: bool) -> int:
 
 def _check_as_json(paths: Sequence[Path], quick: bool) -> int:
     try:
-        scenarios = [scenario for form in _forms(paths, quick) for sweep in form.sweeps for scenario in sweep.scenarios]
+        forms = _forms(paths, quick)
+        _require_accepted(forms, Local())
+        scenarios = [scenario for form in forms for sweep in form.sweeps for scenario in sweep.scenarios]
     except InputError as error:
         click.echo(msgspec.json.encode({"problems": error.message.splitlines(), "hint": error.hint}))
         return error.exit_code
@@ -98,6 +106,24 @@ def _forms(paths: Sequence[Path], quick: bool) -> list[program.Program]:
     others = [path for path in paths if path not in studies]
     forms = [program.of_study(path, quick) for path in studies]
     return [*forms, program.of_paths(others, quick)] if others else forms
+
+
+def _require_accepted(forms: Sequence[program.Program], lab: Host) -> None:
+    """Raises InputError for what a program of this machine would refuse."""
+    by_kind: dict[str, list[Scenario]] = {}
+    for scenario in (scenario for form in forms for sweep in form.sweeps for scenario in sweep.scenarios):
+        by_kind.setdefault(device_of(scenario).kind, []).append(scenario)
+    with TemporaryDirectory(prefix="pinchpoint-check-") as folder:
+        judged = (device_of(alike[0]).refused(alike, lab, folder) for alike in by_kind.values())
+        if problems := [problem for problems in judged for problem in problems]:
+            raise InputError("\n".join(problems))
+
+
+def _warn(sweep: Sweep, lab: Host) -> None:
+    if absent := sorted(frozenset[int]().union(*(absent_cpus(scenario, lab) for scenario in sweep.scenarios))):
+        usable = f"usable: {', '.join(map(str, sorted(lab.cpus())))}"
+        words = f"CPU {', '.join(map(str, absent))} cannot be used on this machine; {usable}"
+        click.echo(f"{sweep.scenarios[0].path}: warning: {words}", err=True)
 
 
 def _scenario(sweep: Sweep) -> str:

@@ -347,6 +347,10 @@ class Device:
         """What the machine of its bench must have for it, each with the command that provides it."""
         raise NotImplementedError
 
+    def refused(self, scenarios: Sequence[Scenario], host: Machine, folder: str) -> Iterator[str]:
+        """What a program of this machine refuses of these, with its place in the file; `folder` takes files."""
+        return iter(())
+
     def probes(self, host: Machine, guest: Guest | None = None) -> Iterator[Probe]:
         """The same of its plainest scenario, for `doctor` and `init`; in a guest, where it can be in one."""
         return iter(())

@@ -264,7 +264,7 @@ def _lacking_engine(scenario: Scenario, site: EngineSite, host: Host) -> list[Pr
 
 
 def _lacking(scenario: Scenario, host: Host) -> list[Probe]:
-    cpus = (*(() if scenario.engines else scenario.engine.cpus), *scenario.dut.cpus, *host_cpus(scenario))
+    cpus = _cpus(scenario)
     least = 2 if (scenario.ports and not scenario.engines) or scenario.dut.polls else 1  # an engine with ports polls
     probes = (
         requirements.root(host),
@@ -273,3 +273,13 @@ def _lacking(scenario: Scenario, host: Host) -> list[Probe]:
         *requirements.queues(scenario),
     )
     return [probe for probe in probes if not probe.ok]
+
+
+def absent_cpus(scenario: Scenario, lab: Host) -> frozenset[int]:
+    """CPUs of the scenario that cannot be used on the lab's own machine; none of a bench elsewhere."""
+    return frozenset() if scenario.remote else frozenset(_cpus(scenario)) - lab.cpus()
+
+
+def _cpus(scenario: Scenario) -> tuple[int, ...]:
+    """Those of its bench's machine that it names."""
+    return (*(() if scenario.engines else scenario.engine.cpus), *scenario.dut.cpus, *host_cpus(scenario))

@@ -81,7 +81,7 @@ def engine_result(
     """
     probes, loopback = result.witness.cache_lines, result.witness.loopback
     ports = {worker.core: worker.ports for worker in workers}
-    streams = (_as(StreamCounts, stream, stream=stream.id, tx_port=stream.tx_port or "") for stream in result.streams)
+    streams = (_stream_counts(stream) for stream in result.streams)
     witnesses = (_as(WorkerWitness, worker, ports=ports.get(worker.core, ())) for worker in result.witness.workers)
     pacing = msgspec.structs.asdict(result.pacing)
     return EngineResult(
@@ -104,6 +104,11 @@ def engine_result(
 def _as(kind: type[_T], message: msgspec.Struct, **own: object) -> _T:
     """The lab's own type of a message: the fields that both have, and `own` ones."""
     return msgspec.convert({**msgspec.structs.asdict(message), **own}, kind, from_attributes=True)
+
+
+def _stream_counts(counts: protocol.StreamResult) -> StreamCounts:
+    histogram = counts.latency.histogram if counts.latency else ""
+    return _as(StreamCounts, counts, stream=counts.id, tx_port=counts.tx_port or "", latency_histogram=histogram)
 
 
 def _slice_counts(counts: protocol.SliceResult) -> SliceCounts:

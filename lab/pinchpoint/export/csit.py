@@ -1,22 +1,31 @@
-"""Results in the result model of FD.io CSIT (UTI, test case, version 1.4.0: docs/model, resources/model_schema).
+"""Results in the result model of FD.io CSIT (UTI, test case, version 1.5.1: docs/model, resources/model_schema).
 
 What the model requires and a run does not hold is not invented: the part is left out, and named.
 """
 
+import math
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from pinchpoint.export.tables import Stored, when
+from pinchpoint.model import hdr
+from pinchpoint.model.errors import InputError
 from pinchpoint.model.measurement import Metric
-from pinchpoint.model.result import Outcome, Rate, RateStatus, ScenarioResult
+from pinchpoint.model.result import LatencyPoint, Outcome, Rate, RateStatus, ScenarioResult
+from pinchpoint.model.trial import StreamCounts, Trial, TrialValidity
 
-VERSION: Final = "1.4.0"
+VERSION: Final = "1.5.1"
 _PDR: Final = 0.005  # the loss ratio of the model's PDR
 _LAB: Final = ("pinchpoint", "python", "MLRsearch", "iproute2", "engine", "backend ", "port ")
-_LATENCY: Final = "latency_forward, latency_reverse: the model requires an HDR histogram, and runs keep quantiles"
+_LOADS: Final = {"pdr_0": 0.0, "pdr_10": 0.1, "pdr_50": 0.5, "pdr_90": 0.9}  # shares of the PDR
+_NEAR, _NEAR_ZERO = 0.1, 0.02  # by which a load may differ from its share, of that and of the PDR
+_LATENCY: Final = (
+    "the model requires an HDR histogram at 0, 10, 50 and 90 % of the PDR: latency.at = [0.01, 0.1, 0.5, 0.9]"
+)
 
 
 @dataclass
@@ -40,7 +49,7 @@ def _test_case(run: Stored, result: ScenarioResult) -> TestCase:
         return TestCase(result.scenario, None, [f"measure {result.measure}: the model has no such type of test"])
     left_out: list[str] = ["telemetry: runs keep counters by trial, not as OpenMetrics lines"]
     measured = result.outcome is Outcome.MEASURED
-    outcome = _result(result, left_out) if measured else {"type": "unknown"}
+    outcome = _result(run, result, left_out) if measured else {"type": "unknown"}
     name = _name(result.scenario)
     began = _began(run, result)
     passed = measured and outcome["type"] != "unknown"
@@ -69,17 +78,69 @@ def _test_case(run: Stored, result: ScenarioResult) -> TestCase:
     return TestCase(result.scenario, document, left_out)
 
 
-def _result(result: ScenarioResult, left_out: list[str]) -> dict[str, Any]:
+def _result(run: Stored, result: ScenarioResult, left_out: list[str]) -> dict[str, Any]:
     if result.measure == "bandwidth":
         return _goodput(result, left_out)
-    left_out.append(_LATENCY)
     ndr, pdr = (next((rate for rate in result.rates if rate.loss_ratio == ratio), None) for ratio in (0.0, _PDR))
     bounds = {"ndr": _bounds(ndr), "pdr": _bounds(pdr)}
     missing = [name for name, bound in bounds.items() if bound is None]
     if missing:
         left_out.append(f"result: {' and '.join(missing)}: no rate with both bounds, which the type ndrpdr requires")
         return {"type": "unknown"}
-    return {"type": "ndrpdr", **bounds}
+    pdr_fps = pdr.lower_fps if pdr is not None and pdr.lower_fps else 0.0
+    return {"type": "ndrpdr", **bounds, **_latencies(run, result, pdr_fps, left_out)}
+
+
+def _latencies(run: Stored, result: ScenarioResult, pdr_fps: float, left_out: list[str]) -> dict[str, Any]:
+    """By direction, at each of the model's loads; the first stream's direction is forward."""
+    trials = {trial.id: trial for trial in run.trials if trial.scenario == result.scenario}
+    timed = [trials.get(point.trial_id) if point else None for point in _points(result, pdr_fps)]
+    latencies: dict[str, Any] = {}
+    for name, is_forward in (("latency_forward", True), ("latency_reverse", False)):
+        numbers = [_numbers(trial, is_forward) if trial else None for trial in timed]
+        if all(numbers):
+            latencies[name] = dict(zip(_LOADS, numbers, strict=True))
+    if "latency_forward" not in latencies:
+        left_out.append(f"latency_forward, latency_reverse: {_LATENCY}")
+    return latencies
+
+
+def _points(result: ScenarioResult, pdr_fps: float) -> Iterator[LatencyPoint | None]:
+    """For each of the model's loads the nearest at which latency was measured; None: none is near."""
+    usable = [point for point in result.latency if point.latency and point.validity is TrialValidity.VALID]
+    for share in _LOADS.values():
+        near = max(_NEAR_ZERO, _NEAR * share) * pdr_fps
+        distances = {abs(point.load_fps - share * pdr_fps): point for point in usable}
+        yield distances[min(distances)] if distances and min(distances) <= near else None
+
+
+def _numbers(trial: Trial, is_forward: bool) -> dict[str, Any] | None:
+    """The latency of one direction in microseconds; None if a stream was not timed. Raises InputError."""
+    streams = [stream for stream in trial.streams if (stream.tx_port == trial.streams[0].tx_port) is is_forward]
+    timed = [stream.latency for stream in streams if stream.latency_histogram and stream.latency]
+    frames = sum(latency.count for latency in timed)
+    if not frames or len(timed) < len(streams):
+        return None
+    mean_ns = math.fsum(latency.mean_ns * latency.count for latency in timed) / frames
+    return {
+        "avg": round(mean_ns / 1000),
+        "hdrh": hdr.encode(_microseconds(trial.id, streams)),
+        "max": math.ceil(max(latency.max_ns for latency in timed) / 1000),
+        "min": max(0, min(latency.min_ns for latency in timed) // 1000),
+        "unit": "us",
+    }
+
+
+def _microseconds(trial: str, streams: Sequence[StreamCounts]) -> Counter[int]:
+    counts: Counter[int] = Counter()
+    for stream in streams:
+        try:
+            times = hdr.decode(stream.latency_histogram)
+        except ValueError as error:
+            raise InputError(f"trials.jsonl, trial {trial}: latency_histogram: {error}") from error
+        for ns, count in times.items():
+            counts[round(ns / 1000)] += count
+    return counts
 
 
 def _bounds(rate: Rate | None) -> dict[str, Any] | None:

@@ -15,7 +15,17 @@ from pinchpoint.engine.streams import Step
 from pinchpoint.measure.standing import Interrupted, Listener
 from pinchpoint.model.errors import DutError, EngineError
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.model.trial import WARM_UP, Cause, Ledger, Sample, Trial, TrialValidity, Witness
+from pinchpoint.model.trial import (
+    LATENCY_PHASE,
+    WARM_UP,
+    Cause,
+    Ledger,
+    Sample,
+    StreamCounts,
+    Trial,
+    TrialValidity,
+    Witness,
+)
 from pinchpoint.observe.cpu import ticks_to_seconds
 from pinchpoint.observe.snapshot import Bracket, Observation
 
@@ -258,7 +268,7 @@ class Measurer:
             intended=sum(stream.intended or 0 for stream in result.streams),
             offered=account.offered,
             received=account.received,
-            streams=result.streams,
+            streams=_kept(result.streams, phase),
             ledger=account,
             witness=witness,
             threads=self._device.loads(seen, result.sent_duration_s),
@@ -273,6 +283,11 @@ def stolen_s(seen: Mapping[str, float]) -> dict[int, float]:
     """By CPU, the time that the hypervisor gave to others, seconds."""
     names = (name for name in seen if name.startswith("host/cpu/") and name.endswith("/steal_ticks"))
     return {int(name.split("/")[2]): ticks_to_seconds(seen[name]) for name in names}
+
+
+def _kept(streams: Sequence[StreamCounts], phase: str) -> tuple[StreamCounts, ...]:
+    """Without the histograms, a few kilobytes each, unless latency is what the trial is about."""
+    return tuple(stream if phase == LATENCY_PHASE else replace(stream, latency_histogram="") for stream in streams)
 
 
 def _witness(result: EngineResult, seen: Mapping[str, float]) -> Witness:

@@ -7,6 +7,7 @@ from pinchpoint.model.hops import DropKind
 from pinchpoint.model.units import Worded
 
 WARM_UP = "warm-up"  # the phase that prepares the DUT and is never judged
+LATENCY_PHASE = "latency"  # the phase that times frames below the NDR
 ALTERNATING = "alternating"  # the phase of trials of two benches, one after the other
 OVERLOADED = 0.03
 """Share of the offered frames that is not forwarded, from which a trial or a slice was an overload. Pauses that the
@@ -155,6 +156,7 @@ class StreamCounts:
     last_loss_s: float | None = None  # since the start: when a frame was last refused or passed over; None: never
     reordered_in_flow: int | None = None  # of those reordered, those after a later frame of their own five-tuple
     round_trip: LatencySummary | None = None  # there and back, of a trial whose receivers send back; the counts are too
+    latency_histogram: str = ""  # `model.hdr`, nanoseconds; kept of trials that measure latency, on one clock
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@
 `headers`   the table of header fields; a flow's packet as the engine's layers and field programs
 `fields`    the tables of a configuration and of requests
 `devices`   where a device without protocols stands: port, addresses, and its gateway's MAC address, asked for by ARP
+`captures`  the frames that a port received, as a file
 `plan`      flows as streams of one trial
 `generator` the ports that scripts may name, and the trial under way
 `metrics`   what is answered about flows and ports

@@ -32,7 +32,6 @@ NOT_SERVED: Final = {
     ("/config/delete", "PATCH"): "send the whole configuration by POST",
     ("/control/action", "POST"): "there are no protocols, and ports cannot be rebooted",
     ("/monitor/states", "POST"): "there are no protocols",
-    ("/monitor/capture", "POST"): "use `pinchpoint-engine send --capture` or tcpdump",
 }
 
 
@@ -45,11 +44,13 @@ class Server:
     async def config(self, request: Request) -> Response:
         if request.method == "GET":
             return JSONResponse(self.generator.config)
-        await run_in_threadpool(self.generator.configure, await _json(request))
-        return JSONResponse({"warnings": []})
+        warnings = await run_in_threadpool(self.generator.configure, await _json(request))
+        return JSONResponse({"warnings": list(warnings)})
 
     async def state(self, request: Request) -> Response:
         asked = read(fields.CONTROL, await _json(request))
+        if asked["choice"] == "port" and (wanted := asked["port"].get("capture")):
+            await run_in_threadpool(self.generator.watch, wanted["state"], wanted.get("port_names") or ())
         if asked["choice"] != "traffic":
             return JSONResponse({})
         wanted = asked["traffic"]["flow_transmit"]
@@ -59,6 +60,11 @@ class Server:
     async def metrics(self, request: Request) -> Response:
         asked = read(fields.REQUEST, await _json(request))
         return JSONResponse(await run_in_threadpool(answer, self.generator, asked))
+
+    async def capture(self, request: Request) -> Response:
+        asked = read(fields.CAPTURED, await _json(request))
+        file = await run_in_threadpool(self.generator.captured, asked["port_name"])
+        return Response(file, media_type="application/octet-stream")
 
     async def version(self, request: Request) -> Response:
         versions = {"api_spec_version": fields.MODEL, "sdk_version": fields.MODEL, "app_version": __version__}
@@ -74,6 +80,7 @@ def application(generator: Generator, port: int) -> ASGIApp:
         Route("/config", server.config, methods=["GET", "POST"]),
         Route("/control/state", server.state, methods=["POST"]),
         Route("/monitor/metrics", server.metrics, methods=["POST"]),
+        Route("/monitor/capture", server.capture, methods=["POST"]),
         Route("/capabilities/version", server.version),
     ]
     kinds: tuple[type[Exception], ...] = (RefusedError, HTTPException, Exception)

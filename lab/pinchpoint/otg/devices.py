@@ -1,6 +1,5 @@
 """Devices without protocols: the port at which each stands, its addresses, and its way out."""
 
-import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,6 +11,7 @@ from pinchpoint.engine.protocol import Address
 from pinchpoint.engine.streams import Arp, Ethernet, Layer, Rate, Shape, Size, Steady, StreamRequest, Template, Vlan
 from pinchpoint.engine.trials import run_of
 from pinchpoint.model.headers import mac_text
+from pinchpoint.otg.captures import frames
 from pinchpoint.otg.headers import Header
 from pinchpoint.otg.patterns import ipv4_text, ipv6_text
 from pinchpoint.otg.shape import Problems
@@ -118,7 +118,6 @@ def _value(value: int) -> Mapping[str, Any]:
 ASKED_S: Final = 0.5
 ASK_FPS: Final = 10.0
 KEPT: Final = 1000  # frames, for a port on which other things arrive
-_PACKET_BLOCK: Final = 6  # pcapng: enhanced packet block
 _ARP: Final = 0x0806
 _TAGS: Final = frozenset(TPIDS.values())
 _NOBODY: Final = "00:00:00:00:00:00"
@@ -147,24 +146,11 @@ def _question(number: int, end: Endpoint) -> StreamRequest:
 def answered(capture: bytes) -> Mapping[int, int]:
     """MAC addresses by IPv4 address, from the ARP replies of a pcapng file of the engine."""
     answers = {}
-    for frame in _frames(capture):
-        at = 12
+    for kept in frames(capture):
+        frame, at = kept.data, 12
         while frame[at : at + 2] and int.from_bytes(frame[at : at + 2], "big") in _TAGS:
             at += 4
         body = frame[at + 2 : at + 30]
         if int.from_bytes(frame[at : at + 2], "big") == _ARP and len(body) == 28 and body[6:8] == b"\0\2":
             answers[int.from_bytes(body[14:18], "big")] = int.from_bytes(body[8:14], "big")
     return answers
-
-
-def _frames(capture: bytes) -> Iterator[bytes]:
-    """Frames of a little-endian pcapng file (draft-ietf-opsawg-pcapng), up to where it is cut off."""
-    at = 0
-    while at + 12 <= len(capture):
-        kind, length = struct.unpack_from("<II", capture, at)
-        if length < 12 or at + length > len(capture):
-            return
-        if kind == _PACKET_BLOCK and length >= 32:
-            kept = struct.unpack_from("<I", capture, at + 20)[0]
-            yield capture[at + 28 : at + 28 + min(kept, length - 32)]
-        at += length

@@ -2,9 +2,24 @@
 
 from typing import Final
 
+from pinchpoint.otg.captures import LARGEST, MOST_FRAMES
 from pinchpoint.otg.headers import HEADERS
 from pinchpoint.otg.patterns import IPV4, IPV6, MAC, bits, unused
-from pinchpoint.otg.shape import Choice, Kind, Leaf, Many, Record, Refused, flag, one_of, only, real, whole, word
+from pinchpoint.otg.shape import (
+    Choice,
+    Ignored,
+    Kind,
+    Leaf,
+    Many,
+    Record,
+    Refused,
+    flag,
+    one_of,
+    only,
+    real,
+    whole,
+    word,
+)
 
 MODEL: Final = "1.62.0"  # of the models and of snappi, against which the tables were written
 MOST_FLOWS: Final = 256  # streams of a trial
@@ -48,7 +63,7 @@ DURATION: Final = Choice({
     "fixed_seconds": Record({"seconds": real(0.001, LONGEST_S), "gap": GAP, "delay": DELAY}, (), {"seconds": 1.0}),
     "burst": Record({
         "bursts": whole(0, (1 << 32) - 1),
-        "packets": whole(1, 1 << 20, "back to back; with rate.percentage 100 only"),
+        "packets": whole(1, 1 << 20, "back to back, whatever the rate is, which says when the next burst begins"),
         "gap": GAP,
         "inter_burst_gap": Choice(_all(_UNITS, real(0, 1e12)), "bytes", {},
                                   {"bytes": 12.0, "nanoseconds": 96.0, "microseconds": 0.096}),
@@ -59,10 +74,10 @@ METRICS: Final = Record({
     "enable": flag("frames carry a signature of 18 bytes at their end"),
     "loss": flag(),
     "rx_tx_ratio": Refused("a frame is expected once"),
-    "timestamps": only((False,), "the times of the first and the last frame are not kept"),
+    "timestamps": Ignored("the times of the first and the last frame are not kept"),
     "latency": Record({"enable": flag(), "mode": only(("store_forward", "cut_through"), "both are from just before "
                       "the burst is handed to the port to its reception")}),
-    "predefined_metric_tags": Record({"rx_name": only((False,), "frames are counted by flow, not by tags")}),
+    "predefined_metric_tags": Record({"rx_name": Ignored("frames are counted by flow, not by tags")}),
 })  # fmt: skip
 FLOW: Final = Record({
     "tx_rx": Choice({
@@ -109,8 +124,16 @@ DEVICE: Final = Record({
     "ethernets": Many(ETHERNET),
     **_all("ipv4_loopbacks ipv6_loopbacks isis bgp vxlan rsvp dhcp_server ospfv2 macsec ospfv3 rocev2 bmp", PROTOCOLS),
 }, ("name",))  # fmt: skip
-AS_THEY_ARE: Final = Refused("interfaces are used as they are")
-CAPTURE: Final = Refused("use `pinchpoint-engine send --capture` or tcpdump")
+AS_THEY_ARE: Final = "interfaces are used as they are"
+SPEEDS: Final = {
+    **{f"speed_{mbps}_{duplex}_mbps": mbps * 10**6 for mbps in (10, 100) for duplex in ("fd", "hd")},
+    **{f"speed_{gbps}_gbps": gbps * 10**9 for gbps in (1, 10, 25, 40, 50, 100, 200, 400, 800)},
+}
+CAPTURE: Final = Record({
+    "name": NAME, "port_names": Many(NAME), "filters": Ignored("all received frames are kept"),
+    "overwrite": flag(f"not used: the first {MOST_FRAMES:,} received frames of a trial are kept, of all ports"),
+    "packet_size": whole(1, LARGEST), "format": one_of(("pcap", "pcapng")),
+}, ("name", "port_names"), {"format": "pcap", "packet_size": LARGEST})  # fmt: skip
 PORT: Final = Record({"name": NAME, "location": word("a port that the command line allows")}, ("name", "location"))
 CONFIG: Final = Record({
     "ports": Many(PORT),
@@ -119,18 +142,19 @@ CONFIG: Final = Record({
     "layer1": Many(Record({
         "name": NAME, "port_names": Many(NAME),
         "promiscuous": flag("not used: every frame is seen"), "mtu": whole(64, 14000, "not used"),
-        **_all("speed media ieee_media_defaults auto_negotiate auto_negotiation flow_control", AS_THEY_ARE),
+        "speed": one_of(tuple(SPEEDS), "that of a port that does not know its own"),
+        **_all("media ieee_media_defaults auto_negotiate auto_negotiation flow_control", Ignored(AS_THEY_ARE)),
     })),
-    "captures": CAPTURE,
+    "captures": Many(CAPTURE),
     "lags": Refused("no link aggregation"),
     "events": Refused("no events"),
     "options": Record({
         "port_options": Record({
-            "location_preemption": only((False,), "ports are this server's alone"),
-            "data_integrity": only((False,), "checksums are always verified"),
-            "frame_ordering_mode": Refused("order is always checked by sequence numbers"),
+            "location_preemption": flag("not used: ports are this server's alone"),
+            "data_integrity": flag("not used: checksums are always verified"),
+            "frame_ordering_mode": Ignored("order is always checked by sequence numbers"),
         }),
-        "flow_options": Record({"packet_loss_duration": only((False,), "it is not reported")}),
+        "flow_options": Record({"packet_loss_duration": Ignored("it is not reported")}),
         "protocol_options": Record({"auto_start_all": flag("not used: there are no protocols")}),
         "per_port_options": PROTOCOLS,
     }),
@@ -147,8 +171,15 @@ CONTROL: Final = Choice({
         "all": Record({"state": one_of(_STATES, "changes nothing: there are no protocols")}, ("state",)),
         **_all("route lacp bgp isis ospfv2 ospfv3 rocev2", PROTOCOLS),
     }, None),
-    "port": Choice({"link": AS_THEY_ARE, "capture": CAPTURE}, None),
+    "port": Choice({
+        "link": Refused(AS_THEY_ARE),
+        "capture": Record({"port_names": Many(NAME), "state": one_of(_STATES)}, ("state",)),
+    }, None),
 }, None)  # fmt: skip
+CAPTURED: Final = Record({
+    "port_name": NAME,
+    "packets": Choice({"all": unused("every frame that was kept"), "slice": Refused("all are handed out")}, "all"),
+}, ("port_name",))  # fmt: skip
 PORT_COLUMNS: Final = (
     "bytes_rx", "bytes_rx_rate", "bytes_tx", "bytes_tx_rate", "frames_rx", "frames_rx_rate", "frames_tx",
     "frames_tx_rate", "link", "location", "speed", "transmit",

@@ -19,7 +19,7 @@ from pinchpoint.engine.trials import run_of
 from pinchpoint.host import interfaces
 from pinchpoint.host.interface import Host
 from pinchpoint.model.errors import InputError, PinchpointError
-from pinchpoint.otg import fields, plan
+from pinchpoint.otg import captures, fields, plan
 from pinchpoint.otg.devices import Endpoint, answered, answers, endpoints, find, neighbour, questions
 from pinchpoint.otg.plan import Planned
 from pinchpoint.otg.shape import Kind, Problems
@@ -132,13 +132,18 @@ class Generator:
         self.opened: Mapping[str, protocol.OpenedPort] = {}
         self.flows: Sequence[Planned] = ()
         self.trial: Trial | None = None
+        self._captures: Mapping[str, Mapping[str, Any]] = {}  # of the configuration, by port
+        self._watched: frozenset[str] = frozenset()  # ports whose frames the next transmission keeps
+        self._kept: frozenset[str] = frozenset()  # ports whose frames the last one kept
 
-    def configure(self, body: Any) -> None:
-        """Take a configuration: stop, open its ports, resolve gateways, plan its flows. Raises RefusedError.
+    def configure(self, body: Any) -> Sequence[str]:
+        """Take a configuration: stop, open its ports, resolve gateways, plan its flows; returns warnings.
 
-        After a refusal there is no configuration, and no port is open.
+        After a refusal there is no configuration, and no port is open. Raises RefusedError.
         """
-        config, problems = read(fields.CONFIG, body), Problems()
+        problems = Problems()
+        config = fields.CONFIG.read(body, "", problems)
+        _raise(problems)
         _check_names(config, problems)
         _raise(problems)
         with self._lock:
@@ -150,6 +155,7 @@ class Generator:
                 self._reset()
                 raise
             self.config = body
+        return tuple(problems.warnings)
 
     def transmit(self, state: str, names: Sequence[str]) -> None:
         """Start or stop flows: all, or those named. Raises RefusedError."""
@@ -163,6 +169,35 @@ class Generator:
             else:
                 self._stop(names)
 
+    def watch(self, state: str, names: Sequence[str]) -> None:
+        """Start or stop to capture at ports: all, or those named; from the next start of flows. Raises RefusedError."""
+        with self._lock:
+            if unknown := sorted(set(names) - set(self.opened)):
+                raise RefusedError([f"port.capture.port_names: {unknown[0]!r} is no port of the configuration"])
+            if state == "start" and self.trial is not None and self.trial.transmitting:
+                raise RefusedError(["port.capture.state: flows are transmitting; start the capture before them"])
+            chosen = frozenset(names or self.opened)
+            self._watched = self._watched | chosen if state == "start" else self._watched - chosen
+
+    def captured(self, name: str) -> bytes:
+        """The file of what a port received in the last transmission. Raises RefusedError."""
+        with self._lock:
+            trial = self.trial
+            if name not in self.opened:
+                raise RefusedError([f"port_name: {name!r} is no port of the configuration"])
+            if trial is not None and trial.transmitting:
+                raise RefusedError(["port_name: flows are transmitting; stop them first"])
+            if trial is None or trial.result is None or name not in self._kept:
+                what = (
+                    f"nothing was captured at {name!r}; start a capture (/control/state, port.capture) before the flows"
+                )
+                raise RefusedError([f"port_name: {what}"])
+            if trial.result.capture is not None and trial.result.capture.error:
+                raise RuntimeError(f"the capture could not be written: {trial.result.capture.error}")
+            asked = self._captures.get(name, {})
+            form, most_bytes = asked.get("format", "pcap"), asked.get("packet_size", captures.LARGEST)
+            return captures.of_port(self._capture.read_bytes(), list(self.opened).index(name), form, most_bytes)
+
     def close(self) -> None:
         """Stop and close all ports."""
         with self._lock:
@@ -175,6 +210,12 @@ class Generator:
             self._engine.close()
         self._engine = self.trial = None
         self.config, self.locations, self.opened, self.flows = {}, {}, {}, ()
+        self._captures, self._watched, self._kept = {}, frozenset(), frozenset()
+
+    @property
+    def _capture(self) -> Path:
+        """Where the frames of the last transmission are, if a capture was started."""
+        return self._folder / "capture.pcapng"
 
     def _take(self, config: Mapping[str, Any], problems: Problems) -> None:
         ports = config.get("ports") or []
@@ -188,6 +229,9 @@ class Generator:
         self.locations = {port["name"]: port["location"] for port in ports}
         if ports:
             self._open(ends)
+        self.opened = plan.with_speeds(config, self.opened, problems)
+        self._captures = plan.captures(config, self.opened, problems)
+        _raise(problems)
         resolved = self._resolve(config, ends)
         self.flows = plan.flows(config, plan.Ports(self.opened, ends, resolved), problems)
 
@@ -237,7 +281,10 @@ class Generator:
         duration_s = plan.duration_s(chosen)
         streams, epoch = [planned.within(duration_s) for planned in chosen], self._next_epoch()
         message = run_of(f"otg-{epoch}", epoch, duration_s, DRAIN_S, streams)
-        message = msgspec.structs.replace(message, sample_interval_s=SAMPLE_S)
+        self._kept = self._watched
+        self._capture.unlink(missing_ok=True)
+        capture = protocol.CaptureRequest(str(self._capture), captures.MOST_FRAMES) if self._kept else None
+        message = msgspec.structs.replace(message, sample_interval_s=SAMPLE_S, capture=capture)
         self.trial = Trial(chosen)
         self._running = self._threads.submit(_carry_out, self._engine, message, self.trial)
 

@@ -106,13 +106,16 @@ def _port(generator: Generator, name: str, trial: Trial | None) -> dict[str, Any
         values[f"bytes_{way}"] = round(sum(frames * size for frames, _, size in counts))
         values[f"frames_{way}_rate"] = math.fsum(fps for _, fps, _ in counts)
         values[f"bytes_{way}_rate"] = math.fsum(fps * size for _, fps, size in counts)
+    is_bare = trial is not None and any(not flow.stream.stamped and name in flow.rx_ports for flow in trial.flows)
+    if is_bare:  # its frames cannot be told from others: their number is known at the end, their sizes are not
+        for column in ("bytes_rx", "bytes_rx_rate", "frames_rx", "frames_rx_rate"):
+            del values[column]
     if trial is not None and trial.result is not None:
-        values["frames_tx"], values["frames_rx"] = _at_port(trial.result, name, trial.flows)
+        values["frames_tx"], values["frames_rx"] = _at_port(trial.result, name, is_bare=is_bare)
     return values | ({"speed": opened.speed_bps // 10**6} if opened.speed_bps else {})
 
 
-def _at_port(result: Result, name: str, flows: Sequence[Planned]) -> tuple[int, int]:
-    """Frames sent and received by a port: of flows that carry the signature, or all where one does not."""
+def _at_port(result: Result, name: str, *, is_bare: bool) -> tuple[int, int]:
+    """Frames sent and received by a port: of flows, whose frames carry the signature, or all where one's do not."""
     port = next(port for port in result.ports if port.name == name)
-    bare = any(not flow.counted and name in flow.rx_ports for flow in flows)
-    return port.sent, port.received + (port.foreign if bare else 0)
+    return port.sent, port.received + (port.foreign if is_bare else 0)

@@ -15,11 +15,12 @@ from pinchpoint.engine.streams import Bursts, Rate, Shape, Size, Steady, Step, S
 from pinchpoint.model.headers import FCS_BYTES, SHORTEST_BYTES, SIGNATURE_BYTES
 from pinchpoint.model.units import wire_bits
 from pinchpoint.otg.devices import Endpoint, addressed, find, neighbour
-from pinchpoint.otg.fields import LONGEST_S
+from pinchpoint.otg.fields import LONGEST_S, SPEEDS
 from pinchpoint.otg.headers import Header, packet
 from pinchpoint.otg.patterns import MAC
 from pinchpoint.otg.shape import Problems, WrongError
 
+GAP_BYTES: Final = 12.0  # between any two frames, those of a burst as well
 MOST_SIZES: Final = 64
 MIXES: Final[Mapping[str, tuple[tuple[int, int], ...]]] = {
     "imix": ((64, 7), (570, 4), (1518, 1)),
@@ -59,6 +60,37 @@ class Ports:
     resolved: Mapping[tuple[str, int], int]  # port and gateway -> MAC, where it was asked for
 
 
+def with_speeds(
+    config: Mapping[str, Any], opened: Mapping[str, OpenedPort], problems: Problems
+) -> dict[str, OpenedPort]:
+    """The ports; one that does not know its speed has that of layer1, if there is one."""
+    ports = dict(opened)
+    for number, layer in enumerate(config.get("layer1") or ()):
+        speed_bps = SPEEDS.get(layer.get("speed") or "")
+        for place, name in enumerate(layer.get("port_names") or ()):
+            own = opened[name].speed_bps if name in opened else None
+            if name not in opened:
+                problems.note(f"layer1[{number}].port_names[{place}]", f"{name!r} is no port of this configuration")
+            elif speed_bps and own is None:
+                ports[name] = msgspec.structs.replace(opened[name], speed_bps=speed_bps)
+            elif speed_bps and own != speed_bps:
+                problems.warn(f"layer1[{number}].speed", f"ignored: port {name} has a speed of its own, {own} bit/s")
+    return ports
+
+
+def captures(
+    config: Mapping[str, Any], opened: Mapping[str, OpenedPort], problems: Problems
+) -> dict[str, Mapping[str, Any]]:
+    """What the configuration says of captures, by port."""
+    by_port: dict[str, Mapping[str, Any]] = {}
+    for number, capture in enumerate(config.get("captures") or ()):
+        for place, name in enumerate(capture["port_names"]):
+            if name not in opened:
+                problems.note(f"captures[{number}].port_names[{place}]", f"{name!r} is no port of this configuration")
+            by_port[name] = capture
+    return by_port
+
+
 def flows(config: Mapping[str, Any], ports: Ports, problems: Problems) -> list[Planned]:
     """All flows of a configuration that was read; what is wrong is noted."""
     traffic = []
@@ -86,20 +118,23 @@ def _flow(number: int, flow: Mapping[str, Any], ports: Ports, problems: Problems
     headers = [(header["choice"], header[header["choice"]]) for header in asked]
     tx_port, rx_ports, headers = _route(flow["tx_rx"], f"{path}.tx_rx", headers, ports)
     metrics = flow.get("metrics") or {}
-    stamped = bool(metrics.get("enable"))
+    counted = bool(metrics.get("enable"))
     frames = packet(headers, path, problems)
     size, mean = _size(flow.get("size"), f"{path}.size")
     smallest, largest = _bounds(size)
-    least = max(SHORTEST_BYTES, frames.bytes + FCS_BYTES + (SIGNATURE_BYTES if stamped else 0))
+    signed = frames.bytes + FCS_BYTES + SIGNATURE_BYTES
+    # Without metrics, too: so ports tell the frames of flows from others.
+    stamped = counted or (bool(rx_ports) and "payload" not in flow and smallest >= signed)
+    least = max(SHORTEST_BYTES, signed if counted else frames.bytes + FCS_BYTES)
     if smallest < least:
-        why = "these headers and the signature of metrics.enable" if stamped else "these headers"
+        why = "these headers and the signature of metrics.enable" if counted else "these headers"
         problems.note(f"{path}.size", f"{why} need frames of at least {least} bytes")
     opened = ports.opened[tx_port]
     most = min(ports.opened[name].max_frame_bytes for name in (tx_port, *rx_ports))
     if largest > most:
         problems.note(f"{path}.size", f"port {tx_port} takes frames of at most {most} bytes")
     rate_fps = _rate(flow.get("rate"), f"{path}.rate", mean, opened)
-    timing = _timing(flow, f"{path}.duration", rate_fps, opened)
+    timing = _timing(flow, path, rate_fps, opened, problems)
     stream = StreamRequest(
         id=number, tx_port=tx_port, rx_port=rx_ports[0] if len(rx_ports) == 1 and stamped else None,
         rx_ports=rx_ports if len(rx_ports) > 1 and stamped else (), rate=Rate(fps=timing.rate_fps), shape=timing.shape,
@@ -108,7 +143,7 @@ def _flow(number: int, flow: Mapping[str, Any], ports: Ports, problems: Problems
         fields=tuple(frames.fields), tracked_flows=0, limit_frames=timing.frames, together=len(frames.fields) > 1,
     )  # fmt: skip
     return Planned(
-        flow["name"], tx_port, rx_ports, stream, mean, timing.needs_s, timing.seconds, stamped,
+        flow["name"], tx_port, rx_ports, stream, mean, timing.needs_s, timing.seconds, counted,
         bool(metrics.get("loss")), bool((metrics.get("latency") or {}).get("enable")),
     )  # fmt: skip
 
@@ -210,7 +245,7 @@ def _rate(rate: Mapping[str, Any] | None, path: str, mean: float, port: OpenedPo
     if kind in _RATES:
         return float(rate[kind] * _RATES[kind] / wire_bits(mean))
     if port.speed_bps is None:
-        raise WrongError(f"{path}.percentage", f"the speed of port {port.name} is not known; give pps or bps")
+        raise WrongError(f"{path}.percentage", f"{_unknown_speed(port)}, or pps or bps")
     return float(rate["percentage"]) / 100 * port.speed_bps / wire_bits(mean)
 
 
@@ -223,7 +258,11 @@ class _Timing:
     needs_s: float
 
 
-def _timing(flow: Mapping[str, Any], path: str, rate_fps: float, port: OpenedPort) -> _Timing:
+def _unknown_speed(port: OpenedPort) -> str:
+    return f"the speed of port {port.name} is not known; give it as layer1.speed"
+
+
+def _timing(flow: Mapping[str, Any], path: str, rate_fps: float, port: OpenedPort, problems: Problems) -> _Timing:
     """Raises WrongError."""
     steady = Shape(steady=Steady())
     duration = flow.get("duration") or {"choice": "continuous", "continuous": {}}
@@ -235,20 +274,33 @@ def _timing(flow: Mapping[str, Any], path: str, rate_fps: float, port: OpenedPor
     if duration["choice"] == "fixed_packets":
         timing = _Timing(rate_fps, steady, value["packets"], None, (value["packets"] + 0.5) / rate_fps)
     else:
-        rate = flow.get("rate") or {}
-        if rate.get("percentage") != 100.0 or port.speed_bps is None:
-            raise WrongError(f"{path}.burst", "the frames of a burst leave back to back: expected rate.percentage 100")
-        timing = _bursts(value, rate_fps, port.speed_bps)
+        timing = _bursts(value, f"{path}.duration.burst", rate_fps, port)
+        at_line = (flow.get("rate") or {}).get("percentage") == 100.0
+        if value["packets"] > 1 and timing.shape != steady and not at_line:
+            what = "the frames of a burst leave back to back; the rate and the gap say when the next burst begins"
+            problems.warn(f"{path}.rate", what)
     if timing.frames is not None and timing.needs_s > LONGEST_S:
-        raise WrongError(path, f"takes {timing.needs_s:.0f} s at this rate, expected at most {LONGEST_S:.0f} s")
+        what = f"takes {timing.needs_s:.0f} s at this rate, expected at most {LONGEST_S:.0f} s"
+        raise WrongError(f"{path}.duration", what)
     return timing
 
 
-def _bursts(burst: Mapping[str, Any], line_fps: float, speed_bps: int) -> _Timing:
-    gap = burst.get("inter_burst_gap") or {"choice": "bytes", "bytes": 12.0}
-    unit_s = {"bytes": 8 / speed_bps, "nanoseconds": 1e-9, "microseconds": 1e-6}[gap["choice"]]
+def _bursts(burst: Mapping[str, Any], path: str, rate_fps: float, port: OpenedPort) -> _Timing:
+    """A burst takes as long as its frames at the rate, and the gap follows. Raises WrongError."""
     packets, bursts = burst["packets"], burst["bursts"]
-    period_s = packets / line_fps + gap[gap["choice"]] * unit_s
+    gap_s = _gap_s(burst.get("inter_burst_gap") or {"choice": "bytes", "bytes": GAP_BYTES}, path, port)
+    period_s = packets / rate_fps + gap_s
     frames = packets * bursts if bursts else None
     needs_s = (bursts + 0.5 / packets) * period_s if bursts else math.inf
-    return _Timing(packets / period_s, Shape(bursts=Bursts(packets)), frames, None, needs_s)
+    shape = Shape(bursts=Bursts(packets)) if gap_s else Shape(steady=Steady())
+    return _Timing(packets / period_s, shape, frames, None, needs_s)
+
+
+def _gap_s(gap: Mapping[str, Any], path: str, port: OpenedPort) -> float:
+    """Between two bursts, beyond what is between any two frames."""
+    length, units_s = float(gap[gap["choice"]]), {"nanoseconds": 1e-9, "microseconds": 1e-6}
+    if gap["choice"] in units_s:
+        return length * units_s[gap["choice"]]
+    if port.speed_bps is None and length > GAP_BYTES:
+        raise WrongError(f"{path}.inter_burst_gap.bytes", f"{_unknown_speed(port)}, or nanoseconds or microseconds")
+    return max(0.0, length - GAP_BYTES) * 8 / port.speed_bps if port.speed_bps else 0.0

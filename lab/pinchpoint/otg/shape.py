@@ -15,14 +15,20 @@ MOST_PROBLEMS = 50
 
 @dataclass
 class Problems:
-    """What is wrong with a body, a line each."""
+    """What is wrong with a body, and what of it is not done, a line each."""
 
     lines: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
     def note(self, path: str, what: str) -> None:
         """`what` is wrong at `path`; beyond a number of problems nothing more is noted."""
         if len(self.lines) < MOST_PROBLEMS:
             self.lines.append(f"{path}: {what}")
+
+    def warn(self, path: str, what: str) -> None:
+        """`what` is done otherwise than `path` asks for, or not at all."""
+        if len(self.warnings) < MOST_PROBLEMS:
+            self.warnings.append(f"{path}: {what}")
 
 
 class WrongError(Exception):
@@ -66,6 +72,17 @@ class Refused:
     def read(self, value: Any, path: str, problems: Problems) -> Any:
         if value is not None and value != []:
             problems.note(path, f"not supported: {self.why}")
+
+
+@dataclass(frozen=True)
+class Ignored:
+    """Not done, and a script can live without it: a warning, except for what asks for nothing."""
+
+    why: str
+
+    def read(self, value: Any, path: str, problems: Problems) -> Any:
+        if value:
+            problems.warn(path, f"ignored: {self.why}")
 
 
 @dataclass(frozen=True)
@@ -142,7 +159,7 @@ class Choice:
         return {"choice": chosen, chosen: self.options[chosen].read(content, join(path, chosen), problems)}
 
 
-Kind = Leaf | Refused | Record | Many | Choice  # what a field may hold
+Kind = Leaf | Refused | Ignored | Record | Many | Choice  # what a field may hold
 
 
 def join(path: str, name: str) -> str:

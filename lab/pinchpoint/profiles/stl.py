@@ -256,8 +256,8 @@ STLVmWrFlowVar: Final = _call(
 _REFUSED: Final = {
     "STLVmTrimPktSize": "a stream has one frame size; write a stream for each",
     "STLVmWrMaskFlowVar": "variables are written as whole bytes",
-    "STLVmFlowVarRepeatableRandom": "addresses and ports of a stream count through a range",
-    "STLVmFixIcmpv6": "streams are UDP over IPv4",
+    "STLVmFlowVarRepeatableRandom": "STLVmFlowVar(op='random') is taken",
+    "STLVmFixIcmpv6": "streams are UDP or TCP",
 }
 
 
@@ -387,7 +387,7 @@ class STLProfile(Recorded):
 
     @staticmethod
     def load_pcap(*values: Any, **named: Any) -> None:
-        instead = "pinchpoint-engine send --pcap sends a captured frame"
+        instead = "pinchpoint-engine send --pcap sends captured frames"
         raise UnsupportedError(f"STLProfile.load_pcap: not supported: {instead}")
 
 

@@ -1,17 +1,17 @@
-"""The streams of a profile as [[stream]] tables: UDP over IPv4, ranges of addresses and ports; else it is refused.
+"""The streams of a profile as [[stream]] tables: Ethernet, perhaps a VLAN tag, IP, UDP or TCP; else it is refused.
 
 A profile in Python has declared them; one of captures (YAML) the engine reads, and says them as lines of the protocol.
 """
 
 import base64
 import binascii
-import ipaddress
 import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import UNSET
@@ -21,15 +21,17 @@ from pinchpoint.engine.process import find_engine
 from pinchpoint.engine.streams import StreamRequest
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.model.errors import InputError
-from pinchpoint.model.headers import FCS_BYTES, MOST_FLOWS, SHORTEST_BYTES
-from pinchpoint.model.scenario import Range
+from pinchpoint.model.headers import FCS_BYTES, MOST_FLOWS, SHORTEST_BYTES, SIGNATURE_BYTES
 from pinchpoint.model.units import wire_bits
 from pinchpoint.profiles.declared import Layer, Stream, Tuple, Variable, Write, plain
+from pinchpoint.profiles.fields import BY_KEY, FIELDS, HEADER_BYTES, FieldNumbers, place
 from pinchpoint.profiles.stl import ProfileLineError
 
-_KEYS: Final = {"IP.src": "ipv4_src", "IP.dst": "ipv4_dst", "UDP.sport": "udp_src", "UDP.dport": "udp_dst"}
-_MAC: Final = re.compile(r"([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}")
+MOST_DRAWN: Final = 65_536  # random numbers before they repeat
 _BURSTS: Final = "bursts have an end, a [[stream]] has none"
+_FLAGS: Final = {"F": "fin", "S": "syn", "R": "rst", "P": "psh", "A": "ack", "U": "urg", "E": "ece", "C": "cwr"}
+_ETHER_TYPES: Final = {"Dot1Q": 0x8100, "IP": 0x0800, "IPv6": 0x86DD}
+_PROTOCOLS: Final = {"UDP": 17, "TCP": 6}
 
 
 @dataclass(frozen=True)
@@ -40,11 +42,11 @@ class Wanted:
     frame_bytes: int
     unit: str  # "pps", "bps_L1", "bps_L2" or "percentage"
     rate: float
-    spans: Mapping[str, Range]  # by key of the scenario: ipv4_src, ipv4_dst, udp_src, udp_dst
+    values: Mapping[str, FieldNumbers]  # by key of [[stream]]
     order: Sequence[str] = ()
     flows: int = 1
     together: bool = False
-    macs: Mapping[str, str] = field(default_factory=dict)  # eth_src, eth_dst
+    flags: Sequence[str] = ()  # of TCP; none: those that it has by default
     notes: Sequence[str] = ()  # in what it differs from the profile
 
     @property
@@ -66,56 +68,67 @@ def _stream(number: int, declared: Stream) -> Wanted:
     if declared.mode != "continuous":
         hint = 'measure = "burst" finds the longest burst without loss'
         raise ProfileLineError(declared.line, f"{declared.mode}: not supported: {_BURSTS}; {hint}")
-    frame = max(SHORTEST_BYTES, declared.bytes + FCS_BYTES)
-    notes = [f"starts {declared.start_us:g} us later there; here all start together"] if declared.start_us else []
     kinds = [layer.kind for layer in declared.layers if layer.kind != "Raw"]
-    if kinds != ["Ether", "IP", "UDP"]:
-        raise ProfileLineError(declared.line, f"{'/'.join(kinds)}: not supported: a [[stream]] is Ether/IP/UDP")
+    inner = kinds[2:] if kinds[:2] == ["Ether", "Dot1Q"] else kinds[1:]
+    if kinds[:1] != ["Ether"] or len(inner) != 2 or inner[0] not in ("IP", "IPv6") or inner[1] not in _PROTOCOLS:
+        expected = "expected Ether, perhaps Dot1Q, then IP or IPv6, then UDP or TCP"
+        raise ProfileLineError(declared.line, f"{'/'.join(kinds)}: not supported: {expected}")
+    asked = max(SHORTEST_BYTES, declared.bytes + FCS_BYTES)
+    frame = max(asked, sum(HEADER_BYTES[kind] for kind in kinds) + SIGNATURE_BYTES + FCS_BYTES)
+    notes = [f"starts {declared.start_us:g} us later there; here all start together"] if declared.start_us else []
+    if frame > asked:
+        notes.append(f"frames of {asked} bytes there; here they have room for the engine's signature")
+    notes += _differences(declared, kinds)
     name = str(declared.name or f"stream {number + 1}")
-    base = Wanted(name, frame, declared.unit, declared.rate, _spans(declared), notes=notes)
-    return _varied(replace(base, macs=_macs(declared), notes=(*notes, *_differences(declared))), declared)
+    base = Wanted(
+        name, frame, declared.unit, declared.rate, _values(declared), flags=_flags(declared), notes=notes
+    )  # fmt: skip
+    return _varied(base, declared)
 
 
-def _value(declared: Stream, layer: str, name: str, default: Any = None) -> Any:
-    return next((part.values[name] for part in declared.layers if part.kind == layer and name in part.values), default)
+def _values(declared: Stream) -> dict[str, FieldNumbers]:
+    """What the packet says, before anything varies."""
+    values: dict[str, FieldNumbers] = {}
+    for layer in declared.layers:
+        for name, row in FIELDS.get(layer.kind, {}).items():
+            value = layer.values.get(name, row.default)
+            if not row.key or value is None or value == "":
+                continue
+            try:
+                number = row.form.number(value)
+            except ValueError as error:
+                told = f"{layer.kind}({name}={value!r}): expected {row.form.expected}"
+                raise ProfileLineError(declared.line, told) from error
+            _check_source(declared.line, row.key, FieldNumbers(number))
+            values[row.key] = FieldNumbers(number)
+    return values
 
 
-def _spans(declared: Stream) -> dict[str, Range]:
-    spans = {}
-    for where, key in _KEYS.items():
-        layer, name = where.split(".")
-        value = _value(declared, layer, name, "127.0.0.1" if layer == "IP" else 53)
-        try:
-            number = int(ipaddress.IPv4Address(value)) if layer == "IP" else int(value)
-        except (ValueError, TypeError):
-            number = -1
-        if number < 0 or (layer == "UDP" and number > 0xFFFF):
-            expected = "an IPv4 address" if layer == "IP" else "a port from 0 to 65535"
-            raise ProfileLineError(declared.line, f"{layer}({name}={value!r}): expected {expected}")
-        spans[key] = Range(number, 1)
-    return spans
+def _check_source(line: int, key: str, values: FieldNumbers) -> None:
+    """Raises ProfileLineError for source addresses that are a group's."""
+    if key == "eth_src" and any(end >> 40 & 1 for end in (values.first, values.last, abs(values.step))):
+        raise ProfileLineError(line, f"Ether.src {values.toml(key)}: expected unicast addresses")
 
 
-def _macs(declared: Stream) -> dict[str, str]:
-    macs = {}
-    for name in ("src", "dst"):
-        value = _value(declared, "Ether", name)
-        if value:
-            if not isinstance(value, str) or not _MAC.fullmatch(value):
-                raise ProfileLineError(declared.line, f"Ether({name}={value!r}): expected an Ethernet address")
-            if name == "src" and int(value[:2], 16) & 1:
-                raise ProfileLineError(declared.line, f"Ether(src={value!r}): expected a unicast address")
-            macs[f"eth_{name}"] = value.lower()
-    return macs
+def _flags(declared: Stream) -> Sequence[str]:
+    letters = next((layer.values.get("flags") for layer in declared.layers if layer.kind == "TCP"), None)
+    if letters is None or letters == "S":
+        return ()
+    if not isinstance(letters, str) or not letters or not set(letters) <= set(_FLAGS):
+        raise ProfileLineError(declared.line, f"TCP(flags={letters!r}): expected letters of {''.join(_FLAGS)}")
+    return [word for letter, word in _FLAGS.items() if letter in letters]
 
 
-def _differences(declared: Stream) -> list[str]:
+def _differences(declared: Stream, kinds: Sequence[str]) -> list[str]:
     """Raises ProfileLineError for values that frames of a stream cannot have."""
-    only = {
-        ("Ether", "type"): (0x0800, 0), ("IP", "ttl"): (64,), ("IP", "tos"): (0,), ("IP", "proto"): (17,),
-        ("IP", "flags"): (0, 2, "DF", ""), ("UDP", "chksum"): (0,),
+    types = {kind: (_ETHER_TYPES.get(after, 0), 0) for kind, after in pairwise(kinds)}
+    only: dict[tuple[str, str], tuple[Any, ...]] = {
+        ("IP", "tos"): (0,), ("IP", "flags"): (0, 2, "DF", ""), ("UDP", "chksum"): (0,), ("Dot1Q", "id"): (0,),
+        ("IPv6", "tc"): (0,), ("IPv6", "fl"): (0,),
+        **{(kind, "type"): values for kind, values in types.items()},
+        **{(kind, name): (_PROTOCOLS[kinds[-1]],) for kind, name in (("IP", "proto"), ("IPv6", "nh"))},
     }  # fmt: skip
-    filled = {("IP", "len"), ("IP", "chksum"), ("UDP", "len")}
+    filled = {("IP", "len"), ("IP", "chksum"), ("IPv6", "plen"), ("UDP", "len"), ("TCP", "chksum")}
     notes = []
     for layer in declared.layers:
         for name, value in layer.values.items():
@@ -134,157 +147,159 @@ def _varied(base: Wanted, declared: Stream) -> Wanted:
     """With what the instructions vary."""
     variables = {step.name: step for step in declared.instructions if isinstance(step, Variable | Tuple)}
     used: dict[str, Variable | Tuple] = {}
-    spans = dict(base.spans)
-    moved: list[str] = []
+    values, notes, moved = dict(base.values), list(base.notes), list[str]()
     for write in (step for step in declared.instructions if isinstance(step, Write)):
         name, _, part = write.fv_name.partition(".")
         variable = variables.get(write.fv_name) or variables.get(name)
         if variable is None:
             raise ProfileLineError(write.line, f"{write.fv_name}: no variable of this name")
         used[variable.name] = variable
-        key, span = _written(write, variable, part, declared.layers, spans)
+        key, written = _written(write, variable, part, declared.layers, values)
         if key in moved:
             raise ProfileLineError(write.line, f"{write.pkt_offset!r}: {key} is written twice")
-        spans[key] = span
+        values[key] = written
         moved.append(key)
+        notes += _of_variable(variable, written)
     if pair := next((variable for variable in used.values() if isinstance(variable, Tuple)), None):
-        return _of_tuple(base, pair, spans, moved, len(used))
-    counts = [spans[key].count for key in moved if spans[key].count > 1]
+        return _of_tuple(replace(base, notes=notes), pair, values, moved, len(used))
+    counts = [values[key].repeats for key in moved if values[key].count > 1]
     flows = math.lcm(*counts)
     if flows > MOST_FLOWS:
         repeat = f"the variables repeat after {flows} packets"
         raise ProfileLineError(declared.line, f"{repeat}, expected at most {MOST_FLOWS}")
-    return replace(base, spans=spans, order=moved, flows=flows, together=len(counts) > 1)
+    return replace(base, values=values, order=moved, flows=flows, together=len(counts) > 1, notes=notes)
 
 
-def _of_tuple(base: Wanted, pair: Tuple, spans: Mapping[str, Range], moved: Sequence[str], used: int) -> Wanted:
-    ips, ports = [key for key in moved if key.startswith("ipv4")], [key for key in moved if key.startswith("udp")]
-    if used > 1 or len(ips) != 1 or len(ports) > 1:
+def _of_variable(variable: Variable | Tuple, written: FieldNumbers) -> Iterator[str]:
+    """In what its values differ from the profile's."""
+    if isinstance(variable, Tuple):
+        return
+    begins = {"inc": variable.least, "dec": variable.most}.get(variable.op, variable.first)
+    if variable.first not in (None, begins):
+        yield f"{variable.name} begins with {variable.first} there, here with the first of its values"
+    if written.is_random and written.drawn < written.count:
+        yield f"{variable.name} is random there; here {written.drawn} random values repeat"
+
+
+def _of_tuple(base: Wanted, pair: Tuple, values: Mapping[str, FieldNumbers], moved: Sequence[str], used: int) -> Wanted:
+    ips = [key for key in moved if key in ("ipv4_src", "ipv4_dst")]
+    ports = [key for key in moved if key.startswith(("udp", "tcp"))]
+    if used > 1 or len(ips) != 1 or len(ports) > 1 or len(moved) > len(ips) + len(ports):
         expected = "expected a tuple alone, its ip written to one address, its port to one port at most"
         raise ProfileLineError(pair.line, f"{pair.name}: {expected}")
-    product = math.prod(spans[key].count for key in moved)
+    product = math.prod(values[key].count for key in moved)
     flows = min(product, pair.limit_flows or product)
     if not 1 <= flows <= MOST_FLOWS:
         raise ProfileLineError(pair.line, f"{pair.name}: {flows} flows, expected 1 to {MOST_FLOWS}: lower limit_flows")
-    return replace(base, spans=spans, order=[*ips, *ports], flows=flows)
+    return replace(base, values=values, order=[*ips, *ports], flows=flows)
 
 
 def _written(
-    write: Write, variable: Variable | Tuple, part: str, layers: Sequence[Layer], spans: Mapping[str, Range]
-) -> tuple[str, Range]:
-    size, least, most = _values(write, variable, part)
-    least, most = least + write.add_val, most + write.add_val
+    write: Write, variable: Variable | Tuple, part: str, layers: Sequence[Layer], values: Mapping[str, FieldNumbers]
+) -> tuple[str, FieldNumbers]:
+    """The key of the field, and what it is from now on."""
+    size, numbers = _numbers(write, variable, part)
+    numbers = replace(numbers, first=numbers.first + write.add_val)
     try:
-        where, behind = _place(write.pkt_offset, write.offset_fixup, size, layers)
+        where, row, behind = place(write.pkt_offset, write.offset_fixup, size, layers)
     except ValueError as error:
         raise ProfileLineError(write.line, str(error)) from error
-    key = _KEYS.get(where)
-    if key is None:
-        raise ProfileLineError(write.line, f"{where} varies: not supported, expected {', '.join(_KEYS)}")
-    if behind:
-        raise ProfileLineError(write.line, f"{where}: its last {behind} bytes are not written: not supported")
-    if not write.is_big:
+    if not (row.key and row.varies):
+        able = (
+            f"{kind}.{name}" for kind, rows in FIELDS.items() for name, row in rows.items() if row.key and row.varies
+        )
+        raise ProfileLineError(write.line, f"{where} varies: not supported, expected one of {', '.join(able)}")
+    if not write.is_big and size > 1:
         raise ProfileLineError(write.line, f"{where}: is_big=False: not supported")
-    top = (1 << 8 * size) - 1
-    if not 0 <= least <= most <= top:
-        raise ProfileLineError(write.line, f"{where}: {least} to {most} does not fit into {size} bytes")
-    return key, Range(spans[key].first & ~top | least, most - least + 1)
+    low, high = sorted((numbers.first, numbers.last))
+    top, shift = (1 << 8 * size) - 1, 8 * behind
+    if not 0 <= low <= high <= top:
+        raise ProfileLineError(write.line, f"{where}: {low} to {high} does not fit into {size} bytes")
+    if numbers.is_random and behind:
+        raise ProfileLineError(write.line, f"{where}: random, and its last {behind} bytes are not: not supported")
+    base = values[row.key].first if row.key in values else row.base
+    first = base & ~(top << shift) | numbers.first << shift
+    written = replace(numbers, first=first, step=numbers.step << shift)
+    _check_range(write.line, where, row.key, written)
+    return row.key, written
 
 
-def _values(write: Write, variable: Variable | Tuple, part: str) -> tuple[int, int, int]:
-    """Size, least and greatest value of what is written."""
+def _check_range(line: int, where: str, key: str, written: FieldNumbers) -> None:
+    """Raises ProfileLineError for what no [[stream]] takes."""
+    if max(written.first, written.last) > BY_KEY[key].form.most:
+        raise ProfileLineError(line, f"{where}: {written.toml(key)}: expected {BY_KEY[key].form.expected}")
+    if written.first >> 64 != written.last >> 64:
+        raise ProfileLineError(line, f"{where}: the first 64 bits vary: not supported")
+    _check_source(line, key, written)
+
+
+def _numbers(write: Write, variable: Variable | Tuple, part: str) -> tuple[int, FieldNumbers]:
+    """The size of what is written, and its numbers."""
     if isinstance(variable, Tuple):
         if part not in ("ip", "port"):
             raise ProfileLineError(write.line, f"{write.fv_name}: expected {variable.name}.ip or {variable.name}.port")
-        if part == "ip":
-            return 4, variable.ip_min, variable.ip_max
-        return 2, variable.port_min, variable.port_max
-    name, line = variable.name, variable.line
-    if variable.op != "inc":
-        raise ProfileLineError(line, f"{name}: op {variable.op!r}: not supported, expected 'inc'")
-    if variable.step != 1:
-        raise ProfileLineError(line, f"{name}: step {variable.step}: not supported, expected 1")
-    if variable.first not in (None, variable.least):
-        raise ProfileLineError(line, f"{name}: init_value {variable.first}: not supported, expected min_value")
-    return variable.size, variable.least, variable.most
-
-
-# Field -> its first byte and its length: IEEE 802.3, RFC 791, RFC 768.
-_FIELDS: Final[Mapping[str, Mapping[str, tuple[int, int]]]] = {
-    "Ether": {"dst": (0, 6), "src": (6, 6), "type": (12, 2)},
-    "IP": {
-        "tos": (1, 1), "len": (2, 2), "id": (4, 2), "ttl": (8, 1), "proto": (9, 1), "chksum": (10, 2), "src": (12, 4),
-        "dst": (16, 4),
-    },
-    "UDP": {"sport": (0, 2), "dport": (2, 2), "len": (4, 2), "chksum": (6, 2)},
-}  # fmt: skip
-HEADER_BYTES: Final = {"Ether": 14, "IP": 20, "UDP": 8}
-_NAMED: Final = re.compile(r"(\w+)(?::(\d+))?(?:\.(\w+))?")
-
-
-def _place(offset: int | str, fixup: int, size: int, layers: Sequence[Layer]) -> tuple[str, int]:
-    """The field that holds `size` bytes at an offset in packets of these layers, and how many of its bytes follow them.
-
-    Raises ValueError with what is wrong.
-    """
-    first = (offset if isinstance(offset, int) else _named(offset, layers)) + fixup
-    start = 0
-    for layer in layers:
-        for name, (at, length) in _FIELDS.get(layer.kind, {}).items():
-            begin = start + at
-            if begin <= first and first + size <= begin + length:
-                return f"{layer.kind}.{name}", begin + length - first - size
-        start += HEADER_BYTES.get(layer.kind, 0)
-    raise ValueError(f"{size} bytes at offset {first} are not within one field of {_words(layers)}")
-
-
-def _named(text: str, layers: Sequence[Layer]) -> int:
-    match = _NAMED.fullmatch(text)
-    name, nth, field = match.groups() if match else ("", None, None)
-    start, seen = 0, 0
-    for layer in layers:
-        if layer.kind == name:
-            if seen == int(nth or 0):
-                fields = _FIELDS.get(name, {})
-                if field and field not in fields:
-                    raise ValueError(f"{text!r}: expected one of {', '.join(f'{name}.{field}' for field in fields)}")
-                return start + (fields[field][0] if field else 0)
-            seen += 1
-        start += HEADER_BYTES.get(layer.kind, 0)
-    raise ValueError(f"{text!r} is no field of {_words(layers)}")
-
-
-def _words(layers: Sequence[Layer]) -> str:
-    return "/".join(layer.kind for layer in layers)
+        size, least, most = (4, variable.ip_min, variable.ip_max) if part == "ip" else (
+            2, variable.port_min, variable.port_max)  # fmt: skip
+        if least > most:
+            raise ProfileLineError(variable.line, f"{write.fv_name}: {least} to {most}: expected a range")
+        return size, FieldNumbers(least, most - least + 1)
+    name, line, (least, most) = variable.name, variable.line, (variable.least, variable.most)
+    if least > most:
+        raise ProfileLineError(line, f"{name}: {least} to {most}: expected min_value not above max_value")
+    if variable.op == "random":
+        count = most - least + 1
+        return variable.size, FieldNumbers(least, count, is_random=count > 1, drawn=min(count, MOST_DRAWN))
+    if variable.step < 1:
+        raise ProfileLineError(line, f"{name}: step {variable.step}: expected 1 or more")
+    count = (most - least) // variable.step + 1
+    begin, step = (most, -variable.step) if variable.op == "dec" else (least, variable.step)
+    if variable.first is not None and (not least <= variable.first <= most or (variable.first - begin) % variable.step):
+        told = f"{name}: init_value {variable.first}: not supported, expected a value that is reached from {begin}"
+        raise ProfileLineError(line, told)
+    return variable.size, FieldNumbers(begin, count, step)
 
 
 _VARIED: Final = {"ipv4.src": "ipv4_src", "ipv4.dst": "ipv4_dst"}
+_FIXED: Final = (("ipv4_src", 26, 4), ("ipv4_dst", 30, 4), ("udp_src", 34, 2), ("udp_dst", 36, 2))
+"""Keys of frames that are Ether/IP/UDP, the first byte of each field, and its bytes."""
 
 
-def of_captures(path: str, lab: Host) -> list[Wanted]:
-    """The streams of a profile of captures. Raises InputError with the engine's words, which name the line."""
-    ends = ("--from", "mem:left", "--to", "mem:right")
+class _Notes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """In what the engine's streams differ from the profile's: the first line of a dry run."""
+
+    notes: tuple[Annotated[str, msgspec.Meta(max_length=10_000)], ...]
+
+
+def of_captures(path: str, lab: Host, *, both_ways: bool = False) -> list[tuple[Wanted, bool]]:
+    """The streams of a profile of captures, each with whether it is one of servers; these with `both_ways` alone.
+
+    Raises InputError with the engine's words, which name the line.
+    """
+    ends = ("--from", "mem:left", "--to", "mem:right", *(("--both-ways",) if both_ways else ()))
     try:
-        printed = lab.run((find_engine(lab), "send", *ends, "--dry-run", "--quiet", "--trex", path))
+        printed = lab.run((find_engine(lab), "send", *ends, "--dry-run", "--json", "--quiet", "--trex", path))
     except CommandFailed as error:
         raise InputError(error.output.removeprefix("error: ").removeprefix("--trex ")) from error
-    run = msgspec.json.decode(printed.splitlines()[-1], type=protocol.Run)
-    return [_captured(path, number, stream) for number, stream in enumerate(run.streams, 1)]
+    first, *_, last = printed.splitlines()
+    notes, run = msgspec.json.decode(first, type=_Notes).notes, msgspec.json.decode(last, type=protocol.Run)
+    directed = [
+        (_captured(path, number, stream), stream.tx_port != run.streams[0].tx_port)
+        for number, stream in enumerate(run.streams, 1)
+    ]
+    (client, is_back), *others = directed
+    return [(replace(client, notes=notes), is_back), *others]
 
 
 def _captured(path: str, number: int, stream: StreamRequest) -> Wanted:
     frame = _frame(path, stream)
     size = stream.size.fixed if isinstance(stream.size.fixed, int) else 0
     rate = stream.rate.fps if stream.rate is not None and isinstance(stream.rate.fps, float | int) else 0.0
-    spans = {
-        key: Range(int.from_bytes(frame[at : at + length], "big"), 1)
-        for key, at, length in (("ipv4_src", 26, 4), ("ipv4_dst", 30, 4), ("udp_src", 34, 2), ("udp_dst", 36, 2))
-    }
+    values = {key: FieldNumbers(int.from_bytes(frame[at : at + length], "big")) for key, at, length in _FIXED}
     order = []
     for key, count in _varying(path, stream):
-        spans[key] = Range(spans[key].first, count)
+        values[key] = FieldNumbers(values[key].first, count)
         order.append(key)
-    return Wanted(f"frame {number} of the captures", size, "pps", rate, spans, order, stream.flows)
+    return Wanted(f"frame {number} of the captures", size, "pps", rate, values, order, stream.flows)
 
 
 def _frame(path: str, stream: StreamRequest) -> bytes:
@@ -293,8 +308,9 @@ def _frame(path: str, stream: StreamRequest) -> bytes:
     except binascii.Error:
         frame = b""
     # Ethernet II with IPv4 without options, UDP behind it (RFC 791).
-    if len(frame) < sum(HEADER_BYTES.values()) or frame[12:15] != b"\x08\x00\x45" or frame[23] != 17:
-        raise InputError(f"{path}: a frame that is not Ether/IP/UDP: a [[stream]] has no VLAN tag and no options")
+    least = HEADER_BYTES["Ether"] + HEADER_BYTES["IP"] + HEADER_BYTES["UDP"]
+    if len(frame) < least or frame[12:15] != b"\x08\x00\x45" or frame[23] != _PROTOCOLS["UDP"]:
+        raise InputError(f"{path}: a frame that is not Ether/IP/UDP: no VLAN tag and no options are taken of captures")
     return frame
 
 
@@ -349,20 +365,14 @@ def _lines(stream: Wanted, left: str, right: str, share: float) -> Iterator[str]
     yield from (f"# {plain(text)}" for text in (f"{stream.title}: {stream.rate:g} {stream.unit}", *stream.notes))
     yield from ("[[stream]]", f'from = "{left}"', f'to = "{right}"', f"frame_bytes = {stream.frame_bytes}")
     yield f"share = {share:.10g}"
-    yield from (f"{key} = {json.dumps(value)}" for key, value in stream.macs.items())
-    for key in _KEYS.values():
-        yield f"{key} = {_range(key, stream.spans[key])}"
+    yield from (f"{key} = {values.toml(key)}" for key, values in stream.values.items())
+    if stream.flags:
+        yield f"tcp_flags = {json.dumps(list(stream.flags))}"
     if stream.order:
         yield f"order = {json.dumps(list(stream.order))}"
     yield f"flows = {stream.flows}"
     if stream.together:
         yield "together = true"
-
-
-def _range(key: str, span: Range) -> str:
-    if key.startswith("ipv4"):
-        return f'"{span.as_addresses()}"'
-    return f'"{span.first}-{span.last}"' if span.count > 1 else str(span.first)
 
 
 def _without_streams(bench: str) -> str:

@@ -36,7 +36,7 @@ def test_csit_writes_a_file_a_scenario_and_names_what_is_left_out(tmp_path, caps
     assert main(["export", str(GOLDEN), "--format", "csit", "-o", str(out)]) == 0
     assert "left out: latency_forward" in capsys.readouterr().err
     document = json.loads((out / "synthetic-sample-20260102T030405Z.snat-255.json").read_text())
-    assert (document["version"], document["result"]["type"]) == ("1.4.0", "ndrpdr")
+    assert (document["version"], document["result"]["type"]) == ("1.5.1", "ndrpdr")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from pinchpoint.cli import options
 from pinchpoint.cli.main import cli, main
 from pinchpoint.cli.options import duration, setting
 from pinchpoint.cli.program import of_paths, of_study
+from pinchpoint.dut.ovs.device import OvsDevice
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.model.errors import InputError
@@ -153,6 +154,20 @@ def test_check_tells_points_and_time_of_sweeps_and_studies(mine, swept):
     assert f"{mine / 'plain.toml'}: ok. 2 ports, 1 OpenFlow rules" in told
     assert "7 points in 2 groups, repeated: 13 units, about " in told
     assert "2 points: five-tuples 1, 255, 2 repeats" in output("check", swept, "--quick")
+
+
+def test_check_warns_of_cpus_that_this_machine_has_not(swept, monkeypatch, capsys):
+    monkeypatch.setattr(Local, "cpus", lambda _: frozenset({0}))
+    assert main(["check", str(swept)]) == 0
+    assert f"{swept}: warning: CPU 1 cannot be used on this machine; usable: 0\n" in capsys.readouterr().err
+
+
+def test_check_refuses_what_a_program_of_this_machine_refuses(swept, monkeypatch, capsys):
+    monkeypatch.setattr(OvsDevice, "refused", lambda *_: iter(["x.toml:3: refused", "x.toml:4: refused"]))
+    assert main(["check", str(swept)]) == 2
+    assert "x.toml:3: refused\nx.toml:4: refused" in capsys.readouterr().err
+    assert main(["check", "--json", str(swept)]) == 2
+    assert '"x.toml:4: refused"' in capsys.readouterr().out
 
 
 def test_a_dry_run_prints_the_plan_of_every_point_once(swept):

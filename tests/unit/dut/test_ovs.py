@@ -16,7 +16,7 @@ from pinchpoint.dut.ovs import bench as ovs
 from pinchpoint.dut.ovs import settings
 from pinchpoint.dut.ovs.bench import tuned
 from pinchpoint.dut.ovs.places import OvsPlaces
-from pinchpoint.dut.ovs.ports import arp_responder, rule_place, switch_ports
+from pinchpoint.dut.ovs.ports import arp_responder, refused_rules, rule_place, switch_ports
 from pinchpoint.dut.ovs.spec import (
     ArpResponder,
     Bridge,
@@ -29,6 +29,7 @@ from pinchpoint.dut.ovs.spec import (
     Tunnel,
     pinned_queues,
 )
+from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.local import Local
 from pinchpoint.model.addresses import expand_template
 from pinchpoint.model.errors import BenchError
@@ -346,3 +347,34 @@ def test_the_schema_of_a_build_of_ones_own_is_looked_for_on_the_benchs_host(tmp_
 
     schema = ovs.schema(scenario(vswitchd=str(tmp_path / "sbin/ovs-vswitchd")), Far())
     assert schema == f"{tmp_path}/share/openvswitch/vswitch.ovsschema"
+
+
+class Judging:
+    """A host whose ovs-ofctl takes no rule with the word `bogus`."""
+
+    def __init__(self):
+        self.asked = []
+
+    def which(self, program):
+        return f"/usr/bin/{program}"
+
+    def write(self, path, text):
+        self.path, self.lines = path, text.splitlines()
+
+    def run(self, argv, timeout_s):
+        assert argv[-2:] == ("parse-flows", self.path)
+        self.asked.append(self.lines)
+        for number, line in enumerate(self.lines, 1):
+            if "bogus" in line:
+                raise CommandFailed(argv, f"ovs-ofctl: {self.path}:{number}: unknown action bogus")
+
+
+def test_every_rule_that_ovs_ofctl_refuses_is_told_with_its_place():
+    rules = (Rule("in_port={left},actions=bogus", 5), Rule("actions=drop", 6))
+    series = (RuleSeries("in_port={left},ip,nw_dst={ipv4:10.0.0.1},actions=bogus", 9, 2, 11),)
+    wanted, host = scenario(bridges=(Bridge("br0", rules, series),)), Judging()
+    assert list(refused_rules([wanted, wanted], host, "/tmp/x")) == [
+        "x.toml:5: ovs-ofctl refuses this rule: unknown action bogus: in_port=1,actions=bogus",
+        "x.toml:11: ovs-ofctl refuses this rule: unknown action bogus: in_port=1,ip,nw_dst=10.0.0.3,actions=bogus",
+    ]
+    assert [len(lines) for lines in host.asked] == [3, 2, 1], "the rules of alike scenarios are read once"

@@ -4,6 +4,7 @@ import base64
 import json
 import struct
 import zlib
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from pinchpoint.engine.histogram import decode, merged
 from pinchpoint.engine.streams import Latency
+from pinchpoint.model import hdr
 from pinchpoint.model.errors import EngineError
 
 GOLDEN = Path(__file__).parents[3] / "protocol" / "golden"
@@ -64,6 +66,11 @@ def test_every_value_is_found_again_within_the_histograms_precision(values):
     assert sum(histogram.values()) == len(values)
     for element, exact in zip(sorted(histogram.elements()), sorted(values), strict=True):
         assert exact <= element <= exact * (1 + 2 * 10**-DIGITS) + 1
+
+
+@given(NANOSECONDS)
+def test_what_is_encoded_here_is_what_the_engine_would_have_sent(values):
+    assert decode(hdr.encode(Counter(values))) == decode(encoded(values))
 
 
 @given(NANOSECONDS, NANOSECONDS)

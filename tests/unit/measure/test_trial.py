@@ -82,6 +82,19 @@ def test_a_trial_holds_what_was_asked_counted_and_judged():
     assert measurer.trial("search", 1.0, 8e6).repeat == 1
 
 
+def test_trials_that_measure_latency_keep_its_histogram_and_others_do_not():
+    class Timing(SimulatedInstrument):
+        def run(self, request):
+            account = super().run(request)
+            return replace(account, streams=tuple(replace(one, latency_histogram="HISTFA") for one in account.streams))
+
+    instrument = Timing(Truth(5e6))
+    instrument.open()
+    measurer = Measurer(SCENARIO, instrument, Bracket([]), lambda trial: None, Listener())
+    kept = {phase: measurer.trial(phase, 1.0, 1e6).streams[0].latency_histogram for phase in ("search", "latency")}
+    assert kept == {"search": "", "latency": "HISTFA"}
+
+
 def test_every_core_that_forwards_is_probed_not_only_the_first_one():
     asked = []
 

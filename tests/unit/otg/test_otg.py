@@ -1,13 +1,16 @@
 """The tables, what they make of a configuration, and what the server answers."""
 
 import json
+import struct
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import snappi
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import UNSET
 from reference import otg as document
 from starlette.testclient import TestClient
 
@@ -15,10 +18,11 @@ from pinchpoint.engine.protocol import OpenedPort
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.local import Local
 from pinchpoint.model.errors import InputError
-from pinchpoint.otg import fields, plan
+from pinchpoint.otg import captures, fields, plan
 from pinchpoint.otg.app import LARGEST_BODY, application
 from pinchpoint.otg.devices import answered, endpoints
-from pinchpoint.otg.generator import Generator, Place, RefusedError, allowed, require_devices
+from pinchpoint.otg.generator import Generator, Place, RefusedError, Trial, allowed, require_devices
+from pinchpoint.otg.metrics import answer
 from pinchpoint.otg.shape import Choice, Many, Problems, Record
 
 DOCS = Path(__file__).parents[3] / "docs" / "otg.md"
@@ -26,18 +30,20 @@ HOME = "http://127.0.0.1:8443"
 GBIT = 10**9
 
 
-def opened(name, mac="02:00:00:00:00:aa"):
-    return OpenedPort(name, mac, "packet sockets", True, 1, 1024, 1024, 1518, 10 * GBIT)
+def opened(name, mac="02:00:00:00:00:aa", speed_bps=10 * GBIT):
+    return OpenedPort(name, mac, "packet sockets", True, 1, 1024, 1024, 1518, speed_bps)
 
 
-def read(body):
+def read(body, speed_bps=10 * GBIT, problems=None):
     """The flows of a configuration between ports a and b, and what is wrong with it."""
-    problems = Problems()
+    problems = problems or Problems()
     config = fields.CONFIG.read(body, "", problems)
     if problems.lines:
         return [], problems.lines
     ends = endpoints(config.get("devices") or (), ["a", "b"], problems)
-    ports = plan.Ports({"a": opened("a", "02:00:00:00:00:0a"), "b": opened("b", "02:00:00:00:00:0b")}, ends, {})
+    known = {name: opened(name, f"02:00:00:00:00:0{name}", speed_bps) for name in "ab"}
+    plan.captures(config, known, problems)
+    ports = plan.Ports(plan.with_speeds(config, known, problems), ends, {})
     return plan.flows(config, ports, problems), problems.lines
 
 
@@ -55,6 +61,14 @@ def planned(*packet, **keys):
 
 def wrong(*packet, **keys):
     return read({"flows": [flow(*packet, **keys)]})[1]
+
+
+def warned(body, speed_bps=10 * GBIT):
+    """What is left out of a configuration that is taken."""
+    problems = Problems()
+    _, lines = read(body, speed_bps, problems)
+    assert lines == []
+    return problems.warnings
 
 
 def pattern(kind, value):
@@ -126,7 +140,48 @@ def test_bursts_leave_back_to_back_with_the_gap_between_them():
     planned_flow = planned(rate=pattern("percentage", 100), duration=pattern("burst", gap))
     assert planned_flow.stream.shape.bursts.frames == 10 and planned_flow.stream.limit_frames == 30
     assert planned_flow.stream.rate.fps == pytest.approx(10 / (10 * 672e-10 + 1e-4))
-    assert "rate.percentage 100" in wrong(duration=pattern("burst", gap))[0]
+
+
+def test_bursts_in_frames_a_second_begin_when_they_would_and_say_that_they_leave_back_to_back():
+    gap = {"bursts": 3, "packets": 10, "inter_burst_gap": pattern("microseconds", 100.0)}
+    body = {"flows": [flow(rate=pattern("pps", 1000), duration=pattern("burst", gap))]}
+    planned_flow = read(body)[0][0]
+    assert planned_flow.stream.shape.bursts.frames == 10 and planned_flow.stream.limit_frames == 30
+    assert planned_flow.stream.rate.fps == pytest.approx(10 / (10 / 1000 + 1e-4))
+    assert [line.partition(":")[0] for line in warned(body)] == ["flows[0].rate"]
+    plain = planned(rate=pattern("pps", 1000), duration=pattern("burst", {"bursts": 3, "packets": 10}))
+    assert plain.stream.shape.steady is not UNSET and plain.stream.rate.fps == pytest.approx(1000)
+    gap["inter_burst_gap"] = pattern("bytes", 1000.0)
+    assert "duration.burst.inter_burst_gap.bytes: the speed of port a is not known" in read(body, None)[1][0]
+
+
+def test_a_percentage_is_of_the_speed_of_layer_1_where_the_port_does_not_know_its_own():
+    tenth = flow(
+        size=pattern("fixed", 1500), rate=pattern("percentage", 10), duration=pattern("fixed_seconds", {"seconds": 3})
+    )
+    body = {"flows": [tenth], "layer1": [{"name": "ly", "port_names": ["a", "b"], "speed": "speed_1_gbps"}]}
+    (planned_flow,), lines = read(body, None)
+    assert lines == [] and planned_flow.stream.rate.fps == pytest.approx(8223.7, abs=0.05)
+    assert int(planned_flow.stream.rate.fps * planned_flow.seconds) == 24_671
+    assert "layer1.speed" in read({"flows": [tenth]}, None)[1][0]
+    (planned_flow,), _ = read(body)
+    assert planned_flow.stream.rate.fps == pytest.approx(82_237, abs=0.5)
+    assert warned(body)[0].startswith("layer1[0].speed: ignored: port a has a speed of its own")
+    body["layer1"][0]["port_names"] = ["c"]
+    assert read(body)[1] == ["layer1[0].port_names[0]: 'c' is no port of this configuration"]
+
+
+def test_what_a_script_can_live_without_is_a_warning():
+    body = {
+        "flows": [flow(metrics={"enable": True, "timestamps": True})],
+        "layer1": [{"name": "ly", "port_names": ["a"], "media": "fiber", "auto_negotiate": False}],
+        "captures": [{"name": "cp", "port_names": ["a", "b"], "filters": [{"choice": "ipv4", "ipv4": {}}]}],
+        "options": {"port_options": {"location_preemption": True}},
+    }
+    places = ["flows[0].metrics.timestamps", "layer1[0].media", "captures[0].filters"]
+    assert sorted(line.partition(": ")[0] for line in warned(body)) == sorted(places)
+    body["captures"][0]["port_names"] = ["c"]
+    assert read(body)[1] == ["captures[0].port_names[0]: 'c' is no port of this configuration"]
 
 
 def test_sizes_are_lists_ranges_and_mixes():
@@ -150,7 +205,8 @@ def test_sizes_are_lists_ranges_and_mixes():
         ({"flows": [flow(ETH, IP, ("tcp", {}))]}, "flows[0].size: these headers and the signature"),
         ({"flows": [flow(IP)]}, "flows[0].packet[0]: expected ethernet"),
         ({"flows": [flow(size=pattern("fixed", 9000))]}, "flows[0].size: port a takes frames of at most 1518"),
-        ({"flows": [flow(metrics={"timestamps": True})]}, "flows[0].metrics.timestamps: True is not supported"),
+        ({"flows": [flow(metrics={"rx_tx_ratio": {}})]}, "flows[0].metrics.rx_tx_ratio: not supported"),
+        ({"layer1": [{"name": "x", "speed": "speed_3_gbps"}]}, "layer1[0].speed: expected one of speed_10_fd_mbps"),
         ({"flows": [{"name": "f"}]}, "flows[0].tx_rx: is missing"),
         ({"flows": [flow(tx_rx=pattern("port", {"tx_name": "c"}))]}, "tx_rx.port.tx_name: 'c' is no port"),
         ({"flows": [flow(tx_rx=pattern("device", {"tx_names": ["x"], "rx_names": ["y"]}))]}, "'x' is no device"),
@@ -235,6 +291,7 @@ COVERED = {
     "": ("Config", fields.CONFIG),
     "control": ("ControlState", fields.CONTROL),
     "metrics": ("MetricsRequest", fields.REQUEST),
+    "capture": ("CaptureRequest", fields.CAPTURED),
 }  # fmt: skip
 
 
@@ -267,10 +324,78 @@ def test_the_table_of_conformance_is_that_of_the_code():
 
 
 @pytest.fixture
-def client(tmp_path):
+def generator(tmp_path):
     generator = Generator({"veth0": Place("af_packet", "no-such-port", None)}, 0, tmp_path, Local())
-    yield TestClient(application(generator, 8443), base_url=HOME, raise_server_exceptions=False)
+    yield generator
     generator.close()
+
+
+@pytest.fixture
+def client(generator):
+    return TestClient(application(generator, 8443), base_url=HOME, raise_server_exceptions=False)
+
+
+def sent(generator, planned, received, foreign):
+    """A generator after a transmission of 1,000 frames from a to b."""
+    stream = SimpleNamespace(sent=1000, received=received, lost=0, latency=None)
+    ports = [
+        SimpleNamespace(name="a", sent=1000, received=0, foreign=0),
+        SimpleNamespace(name="b", sent=0, received=received or 0, foreign=foreign),
+    ]
+    generator.opened, generator.locations = {"a": opened("a"), "b": opened("b")}, {"a": "a", "b": "b"}
+    generator.trial = Trial((planned,), result=SimpleNamespace(streams=[stream], ports=ports, capture=None))
+    return {port["name"]: port for port in answer(generator, fields.REQUEST.read({}, "", Problems()))["port_metrics"]}
+
+
+def test_a_port_counts_the_frames_of_flows_without_metrics_and_their_bytes(generator):
+    planned_flow = planned(metrics=None, size=pattern("fixed", 128))
+    assert planned_flow.stream.stamped and not planned_flow.counted
+    port = sent(generator, planned_flow, 1000, 1)["b"]
+    assert (port["frames_rx"], port["bytes_rx"]) == (1000, 128_000)
+
+
+def test_a_port_whose_frames_cannot_be_told_apart_has_no_bytes(generator):
+    payload = {"choice": "fixed", "fixed": {"pattern": "00"}}
+    planned_flow = planned(metrics=None, size=pattern("fixed", 128), payload=payload)
+    assert not planned_flow.stream.stamped
+    port = sent(generator, planned_flow, None, 1001)["b"]
+    assert port["frames_rx"] == 1001 and "bytes_rx" not in port
+
+
+def packet_block(port, is_received, data, at_ns):
+    body = struct.pack("<IIIII", port, at_ns >> 32, at_ns & 0xFFFFFFFF, len(data), len(data))
+    body += data + bytes(-len(data) % 4) + struct.pack("<HHII", 2, 4, 1 if is_received else 2, 0)
+    return struct.pack("<II", 6, len(body) + 12) + body + struct.pack("<I", len(body) + 12)
+
+
+HEADER = struct.pack("<IIIHHQI", 0x0A0D0D0A, 28, 0x1A2B3C4D, 1, 0, (1 << 64) - 1, 28)
+KEPT = HEADER + b"".join(
+    packet_block(port, is_received, bytes([port, is_received]) * length, 10**18 + length)
+    for port, is_received, length in ((0, False, 30), (1, True, 31), (1, False, 32), (1, True, 33))
+)
+
+
+def test_a_capture_has_the_frames_that_a_port_received(generator, client, tmp_path):
+    sent(generator, planned(), 1000, 0)
+    client.post("/control/state", json={"choice": "port", "port": pattern("capture", {"state": "start"})})
+    generator._kept = generator._watched
+    (tmp_path / "capture.pcapng").write_bytes(KEPT)
+    reply = client.post("/monitor/capture", json={"port_name": "b"})
+    assert (reply.status_code, reply.headers["content-type"]) == (200, "application/octet-stream")
+    assert reply.content[:4] == b"\x4d\x3c\xb2\xa1"
+    assert reply.content[24:40] == struct.pack("<IIII", 10**9, 31, 62, 62)
+    assert reply.content[40:102] == b"\1\1" * 31 and len(reply.content) == 24 + 16 + 62 + 16 + 66
+    generator._captures = {"b": {"format": "pcapng", "packet_size": 8}}
+    kept = list(captures.frames(client.post("/monitor/capture", json={"port_name": "b"}).content))
+    assert [(frame.port, frame.data, frame.time_ns) for frame in kept] == [
+        (1, b"\1\1" * 4, 10**18 + 31), (1, b"\1\1" * 4, 10**18 + 33)
+    ]  # fmt: skip
+
+
+def test_a_capture_that_was_not_started_says_how(generator, client):
+    sent(generator, planned(), 1000, 0)
+    for port, what in (("c", "'c' is no port"), ("b", "start a capture")):
+        assert what in client.post("/monitor/capture", json={"port_name": port}).json()["errors"][0]
 
 
 @pytest.mark.parametrize(
@@ -314,15 +439,16 @@ def test_a_port_that_cannot_be_opened_or_is_not_allowed_is_named(client):
     assert refused("veth0").startswith("ports: engine: ")
 
 
-@pytest.mark.parametrize(("path", "method"), [("/config/append", "patch"), ("/monitor/capture", "post"), ("/x", "get")])
+@pytest.mark.parametrize(("path", "method"), [("/config/append", "patch"), ("/monitor/states", "post"), ("/x", "get")])
 def test_what_is_not_served_says_so(client, path, method):
     answer = client.request(method, path)
     assert answer.status_code in (404, 405) and path in answer.json()["errors"][0]
 
 
-def test_a_capture_or_a_pause_is_refused_by_name(client):
+def test_a_link_state_a_pause_and_an_unknown_port_are_refused_by_name(client):
     for body, place in (
-        ({"choice": "port", "port": pattern("capture", {"state": "start"})}, "port.capture: not supported"),
+        ({"choice": "port", "port": pattern("link", {"state": "down"})}, "port.link: not supported"),
+        ({"choice": "port", "port": pattern("capture", {"state": "start", "port_names": ["x"]})}, "'x' is no port"),
         (
             {"choice": "traffic", "traffic": pattern("flow_transmit", {"state": "pause"})},
             "flow_transmit.state: 'pause'",

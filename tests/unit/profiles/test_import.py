@@ -1,6 +1,7 @@
 """`pinchpoint import`: a profile becomes a scenario that holds what it says, or is refused with its line."""
 
 import struct
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -37,16 +38,34 @@ def imported(tmp_path):
 
 
 @pytest.fixture
+def written(tmp_path, capsys):
+    """The [[stream]] tables that a profile with this body of get_streams becomes, and all that is said."""
+
+    def make(body, *options):
+        path = profile_of(tmp_path, body)
+        assert main(["import", str(path), *options]) == 0
+        told = capsys.readouterr()
+        return tomllib.loads(told.out)["stream"], told.out + told.err
+
+    return make
+
+
+def profile_of(folder, body):
+    path = folder / "profile.py"
+    lines = "\n".join(f"        {line}" for line in body.splitlines())
+    path.write_text(
+        "from trex_stl_lib.api import *\nclass P:\n    def get_streams(self, direction=0, **kwargs):\n"
+        f"{lines}\ndef register():\n    return P()\n"
+    )
+    return path
+
+
+@pytest.fixture
 def refusal(tmp_path, capsys):
     """What is said of a profile whose get_streams has this body."""
 
     def make(body, *options):
-        path = tmp_path / "profile.py"
-        lines = "\n".join(f"        {line}" for line in body.splitlines())
-        path.write_text(
-            "from trex_stl_lib.api import *\nclass P:\n    def get_streams(self, direction=0, **kwargs):\n"
-            f"{lines}\ndef register():\n    return P()\n"
-        )
+        path = profile_of(tmp_path, body)
         assert main(["import", str(path), *options]) == 2
         return capsys.readouterr().err.removeprefix(f"pinchpoint: {path}: ")
 
@@ -78,6 +97,78 @@ def test_variables_step_together(imported):
 def test_a_variable_of_two_bytes_keeps_the_rest_of_the_address(imported):
     first, *_ = imported(OURS / "mix.py")
     assert first.ipv4_src.as_addresses() == "10.1.0.1-10.1.0.6"
+
+
+def varying(field, at="UDP.sport", fixup=0, pkt=PACKET, **variable):
+    told = ", ".join(f"{name}={value!r}" for name, value in variable.items())
+    program = f"[STLVmFlowVar('v', {told}), STLVmWrFlowVar('v', {at!r}, offset_fixup={fixup})]"
+    return packet(pkt, program), field
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "value", "flows"),
+    [
+        (*varying("udp_src", min_value=1000, max_value=1999, size=2, op="dec", step=2),
+         {"first": 1999, "step": -2, "count": 500}, 500),
+        (*varying("udp_src", min_value=1000, max_value=1999, size=2, step=3),
+         {"first": 1000, "step": 3, "count": 334}, 334),
+        (*varying("udp_src", min_value=1000, max_value=1007, size=2, op="random"),
+         {"random": "1000-1007", "count": 8}, 8),
+        (*varying("ipv4_src", "IP.src", min_value="10.0.0.0", max_value="10.255.255.255", op="random"),
+         {"random": "10.0.0.0-10.255.255.255", "count": 65536}, 65536),
+        (*varying("ipv4_src", "IP.src", size=1, min_value=10, max_value=12),
+         {"first": "10.0.0.1", "step": 1 << 24, "count": 3}, 3),
+        (*varying("eth_src", "Ether.src", 4, PACKET.replace("Ether()", 'Ether(src="02:00:00:00:00:00")'),
+                  min_value=1, max_value=1000, size=2), "02:00:00:00:00:01-02:00:00:00:03:e8", 1000),
+        (*varying("eth_src", 11, size=1), "02:00:00:00:00:00-02:00:00:00:00:ff", 256),
+        (*varying("vlan", "Dot1Q.vlan", 0, "Ether()/Dot1Q()/IP()/UDP()", min_value=1, max_value=9, size=2), "1-9", 9),
+        (*varying("ipv6_dst", "IPv6.dst", 14, 'Ether()/IPv6(dst="2001:db8::1:0")/UDP()', min_value=1, max_value=2,
+                  size=2),
+         "2001:db8::1:1-2001:db8::1:2", 2),
+        (*varying("ipv4_ttl", "IP.ttl", size=1, min_value=5, max_value=6), "5-6", 2),
+    ],
+)  # fmt: skip
+def test_a_variable_is_what_its_field_goes_through(written, body, field, value, flows):
+    (stream,), _ = written(body)
+    assert (stream[field], stream["flows"], stream["order"]) == (value, flows, [field])
+
+
+def test_a_variable_that_begins_within_its_range_and_one_that_is_random_are_told(written):
+    body, _ = varying("udp_src", min_value=1, max_value=9, size=2, init_value=4)
+    (stream,), told = written(body)
+    assert stream["udp_src"] == "1-9" and "# v begins with 4 there" in told
+    body, _ = varying("ipv4_src", "IP.src", min_value=0, max_value=(1 << 32) - 1, op="random")
+    assert "# v is random there; here 65536 random values repeat" in written(body)[1]
+
+
+def test_a_tag_is_a_key_and_counts_in_the_frame(written):
+    tagged = 'Ether()/Dot1Q(vlan=100)/IP(src="198.18.0.1", dst="198.19.0.1")/UDP(sport=1025, dport=12)/(20*"v")'
+    (stream,), told = written(packet(tagged))
+    assert (stream["vlan"], stream["frame_bytes"], stream["udp_src"]) == (100, 70, 1025)
+    assert "vlan_pcp" not in stream and "signature" not in told
+    (stream,), told = written(packet(tagged.replace("vlan=100", "vlan=100, prio=5").replace('/(20*"v")', "")))
+    assert (stream["vlan_pcp"], stream["frame_bytes"]) == (5, 68)
+    assert "# frames of 64 bytes there" in told
+
+
+def test_tcp_over_ipv6_has_its_addresses_ports_and_flags(written):
+    (stream,), _ = written(packet('Ether()/IPv6(dst="2001:db8::1")/TCP(dport=80, flags="PA", seq=7)/("x"*20)'))
+    assert (stream["ipv6_src"], stream["ipv6_dst"], stream["tcp_src"], stream["tcp_dst"]) == (
+        "::1",
+        "2001:db8::1",
+        20,
+        80,
+    )
+    assert (stream["tcp_flags"], stream["tcp_seq"], stream["frame_bytes"]) == (["psh", "ack"], 7, 98)
+
+
+def test_a_profile_with_other_streams_for_direction_1_says_how_to_get_them(written):
+    both = packet('Ether()/IP(src=("16.0.0.1", "48.0.0.1")[direction])/UDP()')
+    streams, told = written(both)
+    assert len(streams) == 1 and "direction 1 has 1 more stream: --both-ways" in told
+    streams, told = written(both, "--both-ways")
+    assert len(streams) == 2 and "more stream" not in told
+    assert "more stream" not in written(packet(PACKET))[1]
 
 
 def test_rates_become_shares(imported):
@@ -116,18 +207,42 @@ def test_a_bench_keeps_all_but_its_streams(imported, tmp_path):
     assert ("# kept\n[search]" in written, "# gone" in written, stream.tx_port) == (True, False, "a")
 
 
-def test_captures_in_yaml_are_imported_by_the_same_command(imported, tmp_path):
-    udp = struct.pack(">HHHH", 4000, 53, 8 + 18, 0) + bytes(18)
-    ip = bytes.fromhex("4500002e000100004011") + bytes(2) + bytes([10, 0, 0, 1, 10, 0, 0, 2])
-    frame = bytes(12) + b"\x08\x00" + ip + udp
+def datagram(src, dst, ports):
+    ip = bytes.fromhex("4500002e000100004011") + bytes(2) + bytes([*src, *dst])
+    return bytes(12) + b"\x08\x00" + ip + struct.pack(">HHHH", *ports, 8 + 18, 0) + bytes(18)
+
+
+def write_capture(path):
+    """A question and its answer."""
+    client, server = (10, 0, 0, 1), (10, 0, 0, 2)
+    frames = datagram(client, server, (4000, 53)), datagram(server, client, (53, 4000))
     head = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
-    (tmp_path / "one.pcap").write_bytes(head + struct.pack("<IIII", 1, 0, len(frame), len(frame)) + frame)
+    path.write_bytes(head + b"".join(struct.pack("<IIII", 1, 0, len(frame), len(frame)) + frame for frame in frames))
+
+
+PROFILE = """\
+- duration : 1.0
+  generator :
+    distribution : 'seq'
+    clients_start : '16.0.0.1'
+    clients_end : '16.0.0.3'
+    servers_start : '48.0.0.1'
+    servers_end : '48.0.0.5'
+    dual_port_mask : '1.0.0.0'
+  cap_info :
+    - name: NAME
+      cps : 10.0
+      ipg : 10000
+      rtt : 10000
+      w : 1
+      limit : 15
+"""
+
+
+def test_captures_in_yaml_are_imported_with_what_is_sent_differently(imported, tmp_path):
+    write_capture(tmp_path / "one.pcap")
     profile = tmp_path / "profile.yaml"
-    profile.write_text(
-        "- duration : 1.0\n  generator :\n    distribution : 'seq'\n    clients_start : '16.0.0.1'\n"
-        "    clients_end : '16.0.0.3'\n    servers_start : '48.0.0.1'\n    servers_end : '48.0.0.5'\n  cap_info :\n"
-        "    - name: one.pcap\n      cps : 10.0\n      ipg : 10000\n      rtt : 10000\n      w : 1\n      limit : 15\n"
-    )
+    profile.write_text(PROFILE.replace("NAME", "one.pcap"))
     (stream,) = imported(profile)
     assert (
         stream.ipv4_src.as_addresses(),
@@ -142,14 +257,39 @@ def test_captures_in_yaml_are_imported_by_the_same_command(imported, tmp_path):
         15,
         10,
     )
+    notes = (tmp_path / "imported.toml").read_text()
+    assert "# one.pcap: dual_port_mask: ignored" in notes
+    assert "# one.pcap: 1 of 2 frames go from server to client and are not sent: --both-ways sends them" in notes
+
+
+def test_both_ways_of_captures_are_clients_and_servers(imported, tmp_path):
+    write_capture(tmp_path / "one.pcap")
+    profile = tmp_path / "profile.yaml"
+    profile.write_text(PROFILE.replace("NAME", "one.pcap"))
+    there, back = imported(profile, "--both-ways")
+    assert (there.tx_port, there.ipv4_dst.as_addresses(), there.udp_dst.first) == ("left", "48.0.0.1-48.0.0.5", 53)
+    assert (back.tx_port, back.ipv4_src.as_addresses(), back.udp_src.first) == ("right", "48.0.0.1-48.0.0.5", 53)
+
+
+def test_a_capture_is_found_from_the_directory_in_which_trex_is_run(imported, tmp_path, monkeypatch, capsys):
+    (tmp_path / "cap2").mkdir()
+    (tmp_path / "cap2" / "one.yaml").write_text(PROFILE.replace("NAME", "cap2/one.pcap"))
+    monkeypatch.chdir(tmp_path)
+    assert main(["import", "cap2/one.yaml"]) == 2
+    told = capsys.readouterr().err
+    assert all(str(tmp_path / place) in told for place in ("cap2/cap2/one.pcap", "cap2/one.pcap"))
+    write_capture(tmp_path / "cap2" / "one.pcap")
+    assert len(imported("cap2/one.yaml")) == 1
 
 
 @pytest.mark.parametrize(
     ("body", "line", "named"),
     [
-        (packet("Ether()/IPv6()/UDP()"), 4, "Ether/IPv6/UDP"),
-        (packet("Ether()/Dot1Q(vlan=5)/IP()/UDP()"), 4, "Ether/Dot1Q/IP/UDP"),
-        (packet("Ether()/IP(ttl=3)/UDP()"), 4, "IP(ttl=3)"),
+        (packet("Ether()/IP()/ICMP()"), 4, "Ether/IP/ICMP"),
+        (packet("Ether()/Dot1Q(vlan=5)/Dot1Q(vlan=6)/IP()/UDP()"), 4, "Ether/Dot1Q/Dot1Q/IP/UDP"),
+        (packet("Ether()/Dot1Q(vlan=5000)/IP()/UDP()"), 4, "Dot1Q(vlan=5000)"),
+        (packet("Ether(type=0x0806)/IP()/UDP()"), 4, "Ether(type=2054)"),
+        (packet("Ether()/IP(tos=4)/UDP()"), 4, "IP(tos=4)"),
         (packet("Ether()/IP(colour=3)/UDP()"), 4, "IP(colour=...)"),
         (packet("Ether()/IP(dst='10.0.0.0/24')/UDP()"), 4, "IP(dst='10.0.0.0/24')"),
         (packet("Ether()/IP()/VXLAN()"), 4, "VXLAN"),
@@ -162,11 +302,12 @@ def test_captures_in_yaml_are_imported_by_the_same_command(imported, tmp_path):
         ),
         (f"return STLStream(next='other', packet=STLPktBuilder(pkt={PACKET}))", 4, "STLStream(next='other')"),
         (packet(PACKET, "[STLVmTrimPktSize('size')]"), 4, "STLVmTrimPktSize"),
-        (packet(PACKET, "[STLVmFlowVar('v', op='random'),STLVmWrFlowVar('v','IP.src')]"), 4, "op 'random'"),
-        (packet(PACKET, "[STLVmFlowVar('v', step=2),STLVmWrFlowVar('v','IP.src')]"), 4, "step 2"),
-        (packet(PACKET, "[STLVmFlowVar('v', size=1),STLVmWrFlowVar('v',11)]"), 4, "Ether.src varies"),
+        (packet(PACKET, "[STLVmFlowVar('v', size=1, op='random'),STLVmWrFlowVar('v','IP.src')]"), 4, "random, and"),
+        (packet(PACKET, "[STLVmFlowVar('v', step=0),STLVmWrFlowVar('v','IP.src')]"), 4, "step 0"),
+        (packet(PACKET, "[STLVmFlowVar('v', init_value=3, step=2),STLVmWrFlowVar('v','IP.src')]"), 4, "init_value 3"),
+        (packet(PACKET, "[STLVmFlowVar('v', size=1),STLVmWrFlowVar('v',6)]"), 4, "expected unicast"),
+        (packet(PACKET, "[STLVmFlowVar('v', size=1),STLVmWrFlowVar('v','IP.tos')]"), 4, "IP.tos varies"),
         (packet(PACKET, "[STLVmFlowVar('v', size=4),STLVmWrFlowVar('v','UDP.sport')]"), 4, "not within one field"),
-        (packet(PACKET, "[STLVmFlowVar('v', size=1),STLVmWrFlowVar('v','IP.src')]"), 4, "last 3 bytes"),
         (packet(PACKET, "[STLVmWrFlowVar('v','IP.src')]"), 4, "no variable"),
         ("return [7]", 1, "found int"),
         ("return 1 +", 4, "SyntaxError"),

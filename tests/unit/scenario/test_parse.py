@@ -76,6 +76,35 @@ def test_rules_keep_their_line_and_skip_comments_and_blank_lines() -> None:
     ]
 
 
+DUMPED = """\
+NXST_FLOW reply (xid=0x4):
+ cookie=0x0, duration=8123.120s, table=0, n_packets=1822, idle_age=3, priority=100,ip,in_port=1 actions=ACTION
+ cookie=0x0, duration=8123.120s, table=10, n_packets=1822, n_bytes=109320, hard_age=65534, actions=drop
+OFPST_FLOW reply (OF1.3) (xid=0x2):
+ cookie=0x0, duration=1.2s, table=11, n_packets=0, n_bytes=0, priority=0 actions=output:2
+"""
+
+
+def dumped(action: str) -> str:
+    return MINIMAL.replace("in_port={left},actions=output:{right}\n", DUMPED.replace("ACTION", action))
+
+
+def test_rules_pasted_from_a_dump_lose_heading_and_counters_and_keep_their_line() -> None:
+    rules = parse(dumped("resubmit(,10)"), "x.toml").dut.bridges[0].rules
+    assert [(rule.text, rule.line) for rule in rules] == [
+        ("cookie=0x0, table=0, priority=100,ip,in_port=1 actions=resubmit(,10)", 6),
+        ("cookie=0x0, table=10, actions=drop", 7),
+        ("cookie=0x0, table=11, priority=0 actions=output:2", 9),
+    ]
+
+
+def test_meters_and_groups_that_nothing_makes_are_refused_with_their_line() -> None:
+    assert problems(dumped("meter:1,group:7")) == [
+        "x.toml:6: dut.rules: group:7: there is no group 7; a scenario has no key for groups",
+        "x.toml:6: dut.rules: meter:1: there is no meter 1; a scenario has no key for meters",
+    ]
+
+
 def test_ranges_that_advance_together_repeat_after_the_least_common_multiple() -> None:
     ranges = 'ipv4_src = "16.0.0.1-16.0.0.4"\nudp_dst = "10-15"\n'
     (stream,) = parse(f"{MINIMAL}{ranges}together = true\n", "x.toml").streams

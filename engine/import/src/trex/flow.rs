@@ -45,13 +45,6 @@ pub(super) fn split(captured: Vec<CapturedFrame>) -> Result<Flow, String> {
     if flow.frames.is_empty() {
         return Err("the capture holds no frame".to_owned());
     }
-    if !flow.replies.is_empty() {
-        flow.warnings.push(format!(
-            "{} of {} frames go from server to client and are not sent",
-            flow.replies.len(),
-            flow.replies.len() + flow.frames.len()
-        ));
-    }
     if damaged > 0 {
         flow.warnings.push(format!(
             "{damaged} frames have wrong checksums in the capture (taken before the NIC's offload?)"

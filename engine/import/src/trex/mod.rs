@@ -19,7 +19,7 @@ mod yaml;
 use crate::pcap;
 use std::fmt;
 use std::net::Ipv4Addr;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 /// What a profile asks for.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,7 +39,7 @@ pub struct ImportedStream {
     /// without frame check sequence; addresses, ports and checksums are still
     /// those of the capture.
     pub frames: Vec<Vec<u8>>,
-    /// The frames of that flow from server to client. No stream sends them.
+    /// The frames of that flow from server to client.
     pub replies: Vec<Vec<u8>>,
     /// Client addresses.
     pub clients: AddressRange,
@@ -133,11 +133,12 @@ impl At {
 pub const MAX_PROFILE: u64 = 1 << 20;
 
 /// Imports the profile in the file at `path`. The captures it names are looked
-/// for in `folder`, and only there: names that lead out of it are refused.
+/// for beside it, in the current directory, as TRex does, and in the folders
+/// above the profile. Names that lead out of such a folder are refused.
 ///
 /// # Errors
 /// As [`import`], and if a file cannot be read.
-pub fn read(path: &Path, folder: &Path) -> Result<ImportedProfile, TrexError> {
+pub fn read(path: &Path) -> Result<ImportedProfile, TrexError> {
     let file = path.display().to_string();
     let error = |message| TrexError {
         file: file.clone(),
@@ -147,13 +148,31 @@ pub fn read(path: &Path, folder: &Path) -> Result<ImportedProfile, TrexError> {
     let bytes = pcap::read_file(path, MAX_PROFILE).map_err(error)?;
     let text = String::from_utf8(bytes).map_err(|_| error("not UTF-8".to_owned()))?;
     let limit = pcap::Options::default().file_bytes;
+    let folders = folders(path);
     import(&file, &text, |name| {
         let plain = |part| matches!(part, Component::Normal(_) | Component::CurDir);
         if !Path::new(name).components().all(plain) {
-            return Err(format!("not a path inside {}", folder.display()));
+            return Err("not a path below the profile's or the current folder".to_owned());
         }
-        pcap::read_file(&folder.join(name), limit)
+        let places: Vec<PathBuf> = folders.iter().map(|folder| folder.join(name)).collect();
+        let Some(place) = places.iter().find(|place| place.exists()) else {
+            let tried = places.iter().map(|place| place.display().to_string());
+            let tried = tried.collect::<Vec<_>>().join(", ");
+            return Err(format!("no such file; tried {tried}"));
+        };
+        pcap::read_file(place, limit)
     })
+}
+
+/// The folder of a profile, the current one, and those above the profile's.
+fn folders(profile: &Path) -> Vec<PathBuf> {
+    let here = std::env::current_dir().unwrap_or_default();
+    let profile = std::path::absolute(profile).unwrap_or_else(|_| profile.to_owned());
+    let mut folders: Vec<PathBuf> = profile.ancestors().skip(1).map(Path::to_owned).collect();
+    folders.retain(|folder| *folder != here);
+    let at = folders.len().min(usize::from(profile.parent() != Some(here.as_path())));
+    folders.insert(at, here);
+    folders
 }
 
 /// Imports the profile `text`; `file` is its name in errors. `load` returns

@@ -111,7 +111,7 @@ pub struct SendArgs {
     #[arg(long, value_name = "PORT", value_parser = ports::target, help_heading = "Path")]
     pub to: Vec<Target>,
     /// Send from each --to to its --from as well, with source and destination swapped;
-    /// frames of --layers and --pcap are the same both ways
+    /// frames of --layers and --pcap are the same both ways, those of --trex the server's
     #[arg(long, help_heading = "Path")]
     pub both_ways: bool,
     #[command(flatten, next_help_heading = "Load")]
@@ -137,8 +137,8 @@ pub struct SendArgs {
 /// How much to send.
 #[derive(Debug, Args)]
 pub struct LoadArgs {
-    /// Of each stream: frames a second (1M), bits a second at L1 (10Gbit) or L2
-    /// (10Gbit-l2), a share of the line rate (50%), or max
+    /// Of each stream, or of all frames of --pcap together: frames a second (1M), bits a
+    /// second at L1 (10Gbit) or L2 (10Gbit-l2), a share of the line rate (50%), or max
     #[arg(long, default_value = "100k", value_parser = numbers::pace)]
     pub rate: Pace,
     /// How long to send: 10s, 500ms, 2m [default: 10s, or the duration of the --trex profile]
@@ -201,12 +201,12 @@ pub struct FrameArgs {
     #[arg(long, value_name = "FILE", group = "whole")]
     #[arg(conflicts_with_all = ["src_mac", "dst_mac"])]
     pub layers: Option<PathBuf>,
-    /// One frame of a capture (pcap, pcapng), the first unless another is named
+    /// All frames of a capture (pcap, pcapng) in their order, at most 256, or one of them
     #[arg(long, value_name = "FILE[:FRAME]", group = "whole")]
     pub pcap: Option<String>,
     /// Streams of a TRex stateful-template profile, at its rates
     #[arg(long, value_name = "FILE", group = "whole")]
-    #[arg(conflicts_with_all = ["rate", "size", "flows", "order", "field", "both_ways"])]
+    #[arg(conflicts_with_all = ["rate", "size", "flows", "order", "field"])]
     pub trex: Option<PathBuf>,
     /// Send checksums that are wrong: ipv4, l4
     #[arg(long, value_name = "WHICH", value_delimiter = ',')]
@@ -322,7 +322,7 @@ pub struct OutputArgs {
     /// Print the protocol's result line instead of the table
     #[arg(long)]
     pub json: bool,
-    /// Print the protocol lines that would be sent, and stop
+    /// Print the protocol lines that would be sent, and stop; with --json, first the notes on them
     #[arg(long)]
     pub dry_run: bool,
     /// Print no progress on stderr

@@ -134,10 +134,16 @@ fn word(layer: &LayerRequest) -> &'static str {
     }
 }
 
-/// The programs that vary source and destination IPv4 address over ranges
-/// with these counts, destinations first.
-pub(super) fn pairs(sources: u64, destinations: u64) -> Vec<FieldRequest> {
-    let digits = [("ipv4.dst", destinations), ("ipv4.src", sources)];
+/// The programs that vary the IPv4 addresses of clients and servers over
+/// ranges with these counts, servers first; on the way back (`swapped`)
+/// servers are the sources.
+pub(super) fn pairs(clients: u64, servers: u64, swapped: bool) -> Vec<FieldRequest> {
+    let (of_clients, of_servers) = if swapped {
+        ("ipv4.dst", "ipv4.src")
+    } else {
+        ("ipv4.src", "ipv4.dst")
+    };
+    let digits = [(of_servers, servers), (of_clients, clients)];
     let varying = digits.iter().filter(|(_, count)| *count > 1);
     varying
         .map(|&(field, count)| FieldRequest {

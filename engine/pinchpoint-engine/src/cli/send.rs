@@ -46,7 +46,7 @@ pub(super) fn send(args: &SendArgs, out: &mut File) -> Result<u8, Failure> {
         probe_cores: probe_cores(args.measure.probe, &cores, &allowed)?,
         ..base
     };
-    let notes = source.warnings();
+    let notes = source.notes(args.both_ways);
     let run = |opened: &[OpenedPort]| {
         Ok(RunRequest {
             streams: streams::streams(args, &source, &legs, opened)?,
@@ -260,6 +260,9 @@ impl<R: Fn(&[OpenedPort]) -> Result<RunRequest, Failure>> Trial<'_, R> {
         });
         let ports: Vec<OpenedPort> = ports.collect();
         let request = (self.run)(&ports)?;
+        if self.output.json {
+            print_json(out, &serde_json::json!({ "notes": self.notes }));
+        }
         print_json(out, &Request::Open(self.open.clone()));
         print_json(out, &Request::Run(request));
         Ok(usage::EXIT_DONE)

@@ -15,6 +15,10 @@ use std::path::{Path, PathBuf};
 
 /// Bytes of the shortest frame.
 const MIN_SIZE: usize = 64;
+/// Streams of a trial: their ids are bytes.
+const MAX_FRAMES: usize = 256;
+/// Bytes that a frame takes on the wire besides itself (IEEE 802.3 clause 4.4.2).
+const WIRE_OVERHEAD: f64 = 20.0;
 
 /// A path from one port to another, or to nobody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,8 +37,13 @@ pub(super) enum Source {
     Preset,
     /// Headers of a file.
     Layers(Vec<LayerRequest>),
-    /// A captured frame.
-    Frame(Vec<u8>),
+    /// Frames of a capture, in their order.
+    Frames {
+        /// The capture.
+        file: String,
+        /// At least one, without check sequence.
+        frames: Vec<Vec<u8>>,
+    },
     /// A profile.
     Profile(trex::ImportedProfile),
 }
@@ -50,31 +59,45 @@ impl Source {
             return read_layers(file).map(Self::Layers);
         }
         if let Some(text) = &frames.pcap {
-            return read_frame(text).map(Self::Frame);
+            return read_frames(text);
         }
         if let Some(file) = &frames.trex {
-            let folder = file
-                .parent()
-                .filter(|folder| !folder.as_os_str().is_empty());
-            let profile = trex::read(file, folder.unwrap_or(Path::new(".")));
+            let profile = trex::read(file);
             let profile = profile.map_err(|error| Failure::usage(format!("--trex {error}")))?;
             return Ok(Self::Profile(profile));
         }
         Ok(Self::Preset)
     }
 
-    /// In what an import differs from its original.
-    pub(super) fn warnings(&self) -> Vec<String> {
-        let Self::Profile(profile) = self else {
-            return Vec::new();
-        };
-        let of = |stream: &trex::ImportedStream| {
-            let told = stream.warnings.iter();
-            told.map(|warning| format!("{}: {warning}", stream.pcap))
-                .collect::<Vec<_>>()
-        };
-        profile.streams.iter().flat_map(of).collect()
+    /// What is sent of a file, and in what it differs from the file.
+    pub(super) fn notes(&self, both_ways: bool) -> Vec<String> {
+        match self {
+            Self::Frames { file, frames } if frames.len() > 1 => vec![format!(
+                "{file}: its {} frames are sent in their order, a stream for each",
+                frames.len()
+            )],
+            Self::Profile(profile) => {
+                let streams = profile.streams.iter();
+                streams.flat_map(|stream| told(stream, both_ways)).collect()
+            }
+            _ => Vec::new(),
+        }
     }
+}
+
+fn told(stream: &trex::ImportedStream, both_ways: bool) -> Vec<String> {
+    let (sent, replies) = (stream.frames.len(), stream.replies.len());
+    let unsent = (replies > 0 && !both_ways).then(|| {
+        format!(
+            "{replies} of {} frames go from server to client and are not sent: --both-ways sends \
+             them",
+            sent + replies
+        )
+    });
+    let warnings = stream.warnings.iter().cloned().chain(unsent);
+    warnings
+        .map(|warning| format!("{}: {warning}", stream.pcap))
+        .collect()
 }
 
 fn read_layers(file: &Path) -> Result<Vec<LayerRequest>, Failure> {
@@ -87,20 +110,36 @@ fn read_layers(file: &Path) -> Result<Vec<LayerRequest>, Failure> {
     })
 }
 
-fn read_frame(text: &str) -> Result<Vec<u8>, Failure> {
+/// `FILE`, all frames of a capture, or `FILE:N`, one of them.
+fn read_frames(text: &str) -> Result<Source, Failure> {
     let named = text.rsplit_once(':');
     let numbered = named.and_then(|(file, number)| Some((file, number.parse::<usize>().ok()?)));
-    let (file, number) = numbered.unwrap_or((text, 1));
+    let (file, number) = numbered.map_or((text, None), |(file, number)| (file, Some(number)));
     let told = |what: String| Failure::usage(format!("--pcap {what}"));
-    let frames = pcap::read(&PathBuf::from(file), &pcap::Options::default());
-    let mut frames = frames.map_err(|error| told(error.to_string()))?;
-    if number == 0 || number > frames.len() {
-        return Err(told(format!(
-            "{file}:{number}: the capture has frames 1 to {}",
-            frames.len()
-        )));
+    let captured = pcap::read(&PathBuf::from(file), &pcap::Options::default());
+    let captured = captured.map_err(|error| told(error.to_string()))?;
+    let count = captured.len();
+    let mut frames: Vec<Vec<u8>> = captured.into_iter().map(|frame| frame.bytes).collect();
+    match number {
+        Some(number) if number == 0 || number > count => {
+            return Err(told(format!(
+                "{file}:{number}: the capture has frames 1 to {count}"
+            )));
+        }
+        Some(number) => frames = vec![frames.swap_remove(number - 1)],
+        None if count == 0 => return Err(told(format!("{file}: the capture holds no frame"))),
+        None if count > MAX_FRAMES => {
+            return Err(told(format!(
+                "{file}: {count} frames, expected at most {MAX_FRAMES}; {file}:N sends frame N \
+                 alone"
+            )));
+        }
+        None => {}
     }
-    Ok(frames.swap_remove(number - 1).bytes)
+    Ok(Source::Frames {
+        file: file.to_owned(),
+        frames,
+    })
 }
 
 /// The streams of all `legs` between `ports`.
@@ -181,16 +220,7 @@ fn bodies(args: &SendArgs, source: &Source, ends: &Ends) -> Result<Vec<Body>, Fa
             made(frames::layers(preset, &args.frames, &args.flows, ends)?)
         }
         Source::Layers(layers) => made(layers.clone()),
-        Source::Frame(frame) => {
-            let (src, dst) = ends.given(&args.frames);
-            let size = args.frames.size.clone();
-            Ok(vec![Body {
-                rate: rate.clone(),
-                size: size.unwrap_or_else(|| natural_size(frame)),
-                template: with_macs(frame, src, dst),
-                flows: flows::flows(&args.flows, &[], false)?,
-            }])
-        }
+        Source::Frames { frames, .. } => captured(args, frames, ends),
         Source::Profile(profile) => {
             let streams = profile.streams.iter();
             Ok(streams
@@ -200,30 +230,73 @@ fn bodies(args: &SendArgs, source: &Source, ends: &Ends) -> Result<Vec<Body>, Fa
     }
 }
 
-/// A stream for each frame that the client of a template sends, at the rate
-/// of its flows. Ethernet addresses are the ports', as TRex has them.
+/// A stream for each of several captured frames. They share the rate so that
+/// each is sent as often as any other; streams of one rate take turns in their
+/// order, since each begins a frame's time after the one before.
+fn captured(args: &SendArgs, frames: &[Vec<u8>], ends: &Ends) -> Result<Vec<Body>, Failure> {
+    let (src, dst) = ends.given(&args.frames);
+    let size = args.frames.size.as_ref();
+    let bytes = |frame: &Vec<u8>| size.map_or(natural_bytes(frame), |_| MIN_SIZE) as f64;
+    let all: Vec<f64> = frames.iter().map(bytes).collect();
+    let body = |frame: &Vec<u8>| -> Result<Body, Failure> {
+        Ok(Body {
+            rate: in_turn(args.load.rate.0.as_ref(), bytes(frame), &all),
+            size: size
+                .cloned()
+                .unwrap_or_else(|| Size::Fixed(natural_bytes(frame))),
+            template: with_macs(frame, src, dst),
+            flows: flows::flows(&args.flows, &[], false)?,
+        })
+    };
+    frames.iter().map(body).collect()
+}
+
+/// The part of a rate that a frame of `own` bytes has, when frames of `all`
+/// these bytes, itself among them, are sent in turn.
+fn in_turn(rate: Option<&Rate>, own: f64, all: &[f64]) -> Option<Rate> {
+    let of_all = |overhead: f64| {
+        let sum: f64 = all.iter().map(|bytes| bytes + overhead).sum();
+        (own + overhead) / sum
+    };
+    rate.map(|rate| match rate {
+        Rate::Fps(fps) => Rate::Fps(fps / all.len() as f64),
+        Rate::BpsL1(bps) => Rate::BpsL1(bps * of_all(WIRE_OVERHEAD)),
+        Rate::BpsL2(bps) => Rate::BpsL2(bps * of_all(0.0)),
+        Rate::LineShare(share) => Rate::LineShare(share * of_all(WIRE_OVERHEAD)),
+    })
+}
+
+/// A stream for each frame that the client of a template sends, or on the way
+/// back its server, at the rate of its flows. Ethernet addresses are the
+/// ports', as TRex has them.
 fn imported(args: &SendArgs, stream: &trex::ImportedStream, ends: &Ends) -> Vec<Body> {
     let (src, dst) = ends.macs(&args.frames);
-    let frames = stream.frames.iter();
+    let (client, server) = stream.pair(0);
+    let (clients, servers) = (stream.clients.count(), stream.servers.count());
+    let (frames, from, to) = if ends.swapped {
+        (&stream.replies, server, client)
+    } else {
+        (&stream.frames, client, server)
+    };
     let body = |frame: &Vec<u8>| {
         let mut frame = frame.clone();
-        let (client, server) = stream.pair(0);
-        flows::set_addresses(&mut frame, client, server);
+        flows::set_addresses(&mut frame, from, to);
         Body {
-            rate: Some(Rate::Fps(stream.rate_fps / stream.frames.len() as f64)),
-            size: natural_size(&frame),
+            rate: Some(Rate::Fps(stream.cps)),
+            size: Size::Fixed(natural_bytes(&frame)),
             template: with_macs(&frame, Some(src), Some(dst)),
             flows: Flows {
                 count: stream.flows,
-                fields: flows::pairs(stream.clients.count(), stream.servers.count()),
+                fields: flows::pairs(clients, servers, ends.swapped),
             },
         }
     };
-    frames.map(body).collect()
+    frames.iter().map(body).collect()
 }
 
-fn natural_size(frame: &[u8]) -> Size {
-    Size::Fixed((frame.len() + FCS_LEN).max(MIN_SIZE))
+/// Bytes of a captured frame when it is sent, with check sequence.
+fn natural_bytes(frame: &[u8]) -> usize {
+    (frame.len() + FCS_LEN).max(MIN_SIZE)
 }
 
 fn with_macs(frame: &[u8], src: Option<Mac>, dst: Option<Mac>) -> Template {

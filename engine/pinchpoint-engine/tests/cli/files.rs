@@ -64,6 +64,111 @@ fn a_capture_of_one_trial_is_the_template_of_the_next() {
     );
 }
 
+/// The last byte of each frame's IPv4 destination.
+fn destinations(capture: &str) -> Vec<u8> {
+    let options = pinchpoint_import::pcap::Options::default();
+    let path = std::path::Path::new(capture);
+    let frames = pinchpoint_import::pcap::read(path, &options).unwrap();
+    frames.iter().map(|frame| frame.bytes[33]).collect()
+}
+
+#[test]
+fn all_frames_of_a_capture_are_sent_in_their_order_at_one_rate() {
+    let folder = Folder::new("frames");
+    let (first, again) = (folder.file("x.pcapng"), folder.file("y.pcapng"));
+    let three = ["--dst", "10.0.0.1-10.0.0.3", "--capture-frames", "3"];
+    pair(&[&three[..], &["--capture", &first], &SLOW].concat());
+    // Each was captured twice, where it was sent and where it arrived.
+    assert_eq!(destinations(&first), [1, 1, 2, 2, 3, 3]);
+    let rate = ["--rate", "600", "--time", "100ms", "--json"];
+    let kept = ["--capture", &again, "--capture-frames", "6"];
+    let sent = pair(&[&rate[..], &["--pcap", &first], &kept].concat());
+    let result = json(&sent);
+    let streams = result["streams"].as_array().unwrap();
+    assert_eq!(streams.len(), 6);
+    assert!(
+        streams.iter().all(|stream| stream["received"] == 10),
+        "{result}"
+    );
+    assert_eq!(destinations(&again), [1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3]);
+    let told = stderr(&sent);
+    assert!(
+        told.contains("x.pcapng: its 6 frames are sent in their order"),
+        "{told}"
+    );
+}
+
+#[test]
+fn frames_of_a_capture_share_a_rate_in_bits_by_their_bytes() {
+    let folder = Folder::new("bits");
+    let capture = folder.file("x.pcapng");
+    let sizes = ["--size", "100,400", "--capture-frames", "2"];
+    pair(&[&sizes[..], &["--capture", &capture], &SLOW].concat());
+    let dry = ["--pcap", &capture, "--rate", "2160bit-l2", "--dry-run"];
+    let lines = stdout(&pair(&dry));
+    let run: serde_json::Value = lines.lines().nth(1).unwrap().parse().unwrap();
+    let streams = run["streams"].as_array().unwrap().iter();
+    let rates: Vec<f64> = streams
+        .map(|stream| stream["rate"]["bps_l2"].as_f64().unwrap())
+        .collect();
+    let sum: f64 = rates.iter().sum();
+    assert!((sum - 2160.0).abs() < 1e-6, "{lines}");
+    assert!((rates[2] / rates[0] - 4.0).abs() < 1e-6, "{lines}");
+}
+
+#[test]
+fn a_capture_with_more_frames_than_streams_is_refused_with_what_to_do() {
+    let folder = Folder::new("many");
+    let capture = folder.file("x.pcapng");
+    let many = ["--rate", "10k", "--time", "50ms", "--capture-frames", "129"];
+    pair(&[&many[..], &["--capture", &capture]].concat());
+    let refused = pair(&["--pcap", &capture]);
+    assert_eq!(refused.status.code(), Some(2));
+    let told = stderr(&refused);
+    assert!(
+        told.contains("258 frames, expected at most 256") && told.contains("x.pcapng:N sends"),
+        "{told}"
+    );
+}
+
+#[test]
+fn both_ways_of_a_profile_are_its_clients_and_its_servers_frames() {
+    let folder = Folder::new("ways");
+    let capture = folder.file("x.pcapng");
+    let both = ["--both-ways", "--capture", &capture, "--capture-frames", "2"];
+    pair(&[&both[..], &SLOW].concat());
+    let profile = folder.file("p.yaml");
+    let text = "- duration: 0.3\n  generator:\n    distribution: seq\n    \
+                clients_start: 16.0.0.1\n    clients_end: 16.0.0.3\n    \
+                servers_start: 48.0.0.1\n    servers_end: 48.0.0.5\n  cap_info:\n    \
+                - name: x.pcapng\n      cps: 100\n      ipg: 10000\n      rtt: 10000\n      \
+                w: 1\n      limit: 15\n";
+    std::fs::write(&profile, text).unwrap();
+    let one = pair(&["--trex", &profile, "--json"]);
+    assert!(
+        stderr(&one).contains("2 of 4 frames go from server to client and are not sent"),
+        "{}",
+        stderr(&one)
+    );
+    let two = pair(&["--trex", &profile, "--both-ways", "--json"]);
+    assert!(!stderr(&two).contains("are not sent"), "{}", stderr(&two));
+    let result = json(&two);
+    for (k, port) in ["a", "a", "a#2", "a#2"].into_iter().enumerate() {
+        assert_eq!(result["streams"][k]["tx_port"], port, "{result}");
+        assert_eq!(result["streams"][k]["received"], 30, "{result}");
+    }
+    let dry = pair(&["--trex", &profile, "--both-ways", "--dry-run", "--json"]);
+    let lines: Vec<serde_json::Value> = stdout(&dry)
+        .lines()
+        .map(|line| line.parse().unwrap())
+        .collect();
+    let note = lines[0]["notes"][0].as_str().unwrap();
+    assert!(note.starts_with("x.pcapng: "), "{note}");
+    let fields = |k: usize| lines[2]["streams"][k]["fields"][0]["field"].clone();
+    assert_eq!(fields(0), "ipv4.dst");
+    assert_eq!(fields(2), "ipv4.src");
+}
+
 #[test]
 fn a_profile_is_sent_at_its_rates_with_its_pairs_and_told_where_it_differs() {
     let folder = Folder::new("trex");

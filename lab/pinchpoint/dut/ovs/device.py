@@ -18,7 +18,7 @@ from pinchpoint.dut.ovs import counters, hops, reading
 from pinchpoint.dut.ovs.collectors import MODULES
 from pinchpoint.dut.ovs.live import OvsLive, attach
 from pinchpoint.dut.ovs.places import OvsPlaces
-from pinchpoint.dut.ovs.ports import refused_rule, refused_vdpa
+from pinchpoint.dut.ovs.ports import refused_rule, refused_rules, refused_vdpa
 from pinchpoint.dut.ovs.spec import DEFAULT_MB, IN_KERNEL, KEYS, TYPES, Datapath, OvsPort, pinned_queues, rules, spec
 from pinchpoint.dut.places import Places
 from pinchpoint.engine.protocol import BackendName
@@ -172,6 +172,10 @@ class OvsDevice(counters.CountedDevice):
         if dut.datapath in IN_KERNEL and dut.tunnels:
             detail = "not possible with the kernel datapath: the kernel delivers packets for its own addresses itself"
             yield Probe("tunnels", False, detail, 'set dut.datapath = "af_packet", "af_xdp" or "dpdk"')
+
+    def refused(self, scenarios: Sequence[Scenario], host: Machine, folder: str) -> Iterator[str]:
+        """Rules that ovs-ofctl does not read."""
+        return refused_rules(scenarios, host, folder)
 
     def flavours(self, host: Machine, guest: Guest | None = None) -> Iterator[Flavour]:
         """One for each datapath, with the hugepages of a scenario that leaves every size at its default."""

@@ -30,12 +30,16 @@ from pinchpoint.bench.resource import AnyResource, Command, TapLinks, TextFile
 from pinchpoint.dut.device import RawScenario
 from pinchpoint.dut.ovs.places import OvsPlaces, quoted
 from pinchpoint.dut.ovs.spec import IN_KERNEL, VDPA, ArpResponder, Bridge, Datapath, OvsPort, Tunnel, hosts, ports, spec
-from pinchpoint.host.interface import COMMAND_TIMEOUT_S, CommandFailed
+from pinchpoint.host.interface import COMMAND_TIMEOUT_S, CommandFailed, Host
 from pinchpoint.keys.reader import Element
+from pinchpoint.model.addresses import expand_template
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.scenario import Scenario
 
 _PROTOCOLS = "OpenFlow10,OpenFlow13,OpenFlow14,OpenFlow15"
+_OFCTL = ("ovs-ofctl", "-O", "OpenFlow14")
+_PORT = re.compile(r"\{[^{}]*\}")
+_MOST_REFUSED = 20  # of a file: the program stops at the first
 _UNDERLAY = int(IPv4Address("172.31.0.0"))  # four addresses a tunnel
 _PREFIX = 30
 _LONGEST_AGE_S = 3600  # of a neighbour: the most that the switch takes
@@ -224,7 +228,7 @@ def rules(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
             management = places.management_of(bridge.name)
             count = len(file.lines) + sum(series[1] for series in file.series)
             bundle = ("--bundle",) if count > MANY else ()
-            words = ("ovs-ofctl", "-O", "OpenFlow14", *bundle, "add-flows", management, file.path)
+            words = (*_OFCTL, *bundle, "add-flows", management, file.path)
             resources += [file, places.command(*words, timeout_s=COMMAND_TIMEOUT_S + _EACH_RULE_S * count)]
     return resources
 
@@ -287,6 +291,36 @@ def refused_rule(error: CommandFailed, scenario: Scenario, places: OvsPlaces) ->
     place = f"{scenario.path}:{line}" if line else f"{scenario.path}: {bridge.name}"
     refusal = f"{place}: the switch refused this rule: {match[2]}"
     return BenchError(refusal, "rule syntax: ovs-actions(7), ovs-fields(7)")
+
+
+def refused_rules(scenarios: Iterable[Scenario], host: Host, folder: str) -> Iterator[str]:
+    """The rules that ovs-ofctl does not read, each with its place; none where it is not installed."""
+    if host.which("ovs-ofctl") is None:
+        return
+    rules = list(dict.fromkeys(rule for scenario in scenarios for rule in _written(scenario)))
+    file = f"{folder}/rules.txt"
+    for _ in range(_MOST_REFUSED):
+        host.write(file, "".join(f"{text}\n" for _, text in rules))
+        try:
+            host.run((*_OFCTL, "parse-flows", file), timeout_s=COMMAND_TIMEOUT_S + _EACH_RULE_S * len(rules))
+        except CommandFailed as error:
+            match = re.search(re.escape(file) + r":(\d+): (.*)", error.output)
+            if not match:
+                yield f"ovs-ofctl does not read the rules: {error.output}"
+                return
+            place, text = rules.pop(int(match[1]) - 1)
+            yield f"{place}: ovs-ofctl refuses this rule: {match[2]}: {text}"
+        else:
+            return
+
+
+def _written(scenario: Scenario) -> Iterator[tuple[str, str]]:
+    """Each rule with its place; a series by its first one. Whatever number a port has, the rule is as good."""
+    for bridge in spec(scenario).bridges:
+        firsts = ((next(expand_template(series.rule, 1, series.first)), series.line) for series in bridge.rule_series)
+        for text, line in (*((rule.text, rule.line) for rule in bridge.rules), *firsts):
+            place = f"{scenario.path}:{line}" if line else f"{scenario.path}: {bridge.name}"
+            yield place, _PORT.sub("1", text)
 
 
 _VDPA_TYPE = "dpdkvdpa"

@@ -142,6 +142,10 @@ def _dut(dut: Values, arrays: _Arrays, made: tuple[Bridge, ...]) -> spec.OvsDut:
 _PREVIOUS, _NEXT = "{to-previous}", "{to-next}"
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _NUMBER = re.compile(r"[0-9]{1,5}")
+# What `ovs-ofctl dump-flows` prints beside the rules: its heading, and counters, which `add-flows` skips.
+_HEADING = re.compile(r"(?:NXST|OFPST)_FLOW reply\b")
+_COUNTERS = re.compile(r"\b(?:duration|n_packets|n_bytes|idle_age|hard_age)=[^,\s]+,?\s*")
+_NEEDED = re.compile(r"\b(meter|group)[:=](\d+)")
 _HIGHEST = {"u16": 2**16 - 1, "ipv4": 2**32 - 1, "mac": 2**48 - 1}
 _ENDS = (("from", "first"), ("to", "second"))  # key and field of each end of a patch or a tunnel
 
@@ -249,8 +253,8 @@ class Rules:
 
     def _lines(self, text: str, at: Path) -> Iterator[Rule]:
         for number, line in enumerate(text.split("\n")):
-            rule = line.replace("\t", " ").strip()
-            if rule and not rule.startswith("#"):
+            rule = _COUNTERS.sub("", line.replace("\t", " ")).strip()
+            if rule and not rule.startswith("#") and not _HEADING.match(rule):
                 yield Rule(rule, self.source.text_line(at, number))
 
     def _judged(self, rules: Iterable[Rule], at: Path, bridge: str) -> tuple[Rule, ...]:
@@ -274,7 +278,8 @@ class Rules:
 
     def _problems(self, rule: str, bridge: str, last: int | None = None) -> Sequence[str]:
         """`last`: the highest i of a series."""
-        return _text_problems(rule) or _placeholder_problems(rule, self.names.get(bridge, []), last)
+        placeholders = _placeholder_problems(rule, self.names.get(bridge, []), last)
+        return _text_problems(rule) or [*_absent(rule), *placeholders]
 
 
 def _names(dut: Values, arrays: Mapping[str, Sequence[Element]]) -> dict[str, list[str]]:
@@ -303,6 +308,12 @@ def _text_problems(rule: str) -> list[str]:
     if len(rule) > kinds.LONGEST_RULE:
         return [f"expected at most {kinds.LONGEST_RULE:,} characters, found {len(rule):,}"]
     return []
+
+
+def _absent(rule: str) -> Iterator[str]:
+    """The meters and groups that a rule names: nothing makes any."""
+    for kind, number in _NEEDED.findall(rule):
+        yield f"{kind}:{number}: there is no {kind} {number}; a scenario has no key for {kind}s"
 
 
 def _placeholder_problems(rule: str, ports: Collection[str], last: int | None) -> list[str]:

@@ -253,8 +253,9 @@ _DUT = (
         "Settings of the switch (Open_vSwitch other_config), applied as written. Refused, because the "
         "bench sets them: " + ", ".join(_SET_BY_THE_BENCH) + ".", {}),
     Key("rules", kinds.lines(),
-        "OpenFlow rules of br0, one a line, as `ovs-ofctl add-flows` reads them. Blank lines and lines that "
-        "begin with # are skipped; `{left}` stands for the number of the port named left.", ""),
+        "OpenFlow rules of br0, one a line, as `ovs-ofctl add-flows` reads them. Blank lines, lines that begin with # "
+        "and what `dump-flows` prints beside the rules are skipped; `{left}` stands for the number of the port named "
+        "left.", ""),
     Key("cascade", kinds.integer(1, 64),
         'Bridges in a row, br0, br1, ..., each joined to the next by patch ports; `bridge = "last"` is the '
         "last of them.", 1),

@@ -32,7 +32,7 @@ from pinchpoint.model.frames import five_tuples
 from pinchpoint.model.measurement import MRR, Bound, Interval, Metric, band_metrics
 from pinchpoint.model.result import Ceiling, LatencyPoint, PauseGap, Rate, RateStatus, ReceiveRate, ScenarioResult
 from pinchpoint.model.scenario import Scenario, Search, SearchMethod, Stream
-from pinchpoint.model.trial import LatencySummary, Trial, TrialValidity
+from pinchpoint.model.trial import LATENCY_PHASE, LatencySummary, Trial, TrialValidity
 from pinchpoint.search import SearchOutcome, find_rates, until_valid
 from pinchpoint.search.slices import slice_s
 from pinchpoint.stats.estimate import receive_rate
@@ -240,7 +240,7 @@ def _latency(share: float, search: _RateSearch, scenario: Scenario, measurer: Me
         return LatencyPoint(share, 0.0, "", None, f"no NDR to take {share:.0%} of")
     load_fps = share * ndr.quoted_fps
     is_apart = bool(scenario.engines) and scenario.engine.clock_error_us is None
-    phase = ROUND_TRIP if is_apart and _comes_back(scenario) else "latency"
+    phase = ROUND_TRIP if is_apart and _comes_back(scenario) else LATENCY_PHASE
     if phase == ROUND_TRIP:
         load_fps /= 2  # each frame crosses the device twice
 
