@@ -45,6 +45,8 @@ class Load:
     ramp_s: float = 0.0  # from 0 to the rate
     client_ports: Range | None = None  # None: the engine's own, from the first on
     one_isn: bool = False  # one initial sequence number for all (docs/engine.md)
+    in_order: bool = False  # whether the account lists which backend each reached,
+    is_sampled: bool = False  # and what was counted every `SAMPLED_S`
 
     @property
     def opening_s(self) -> float:
@@ -133,6 +135,7 @@ class Client(Counts, frozen=True, kw_only=True):
     most_open: int = 0  # at the same time
     unsent: int = 0  # segments of connections under way that the port did not take
     reused: int | None = None  # whose backend saw the address and port of another open one; None: not looked at
+    order: tuple[int | None, ...] | None = None  # the backend of each, as opened; of an unanswered one None
 
     @property
     def failures(self) -> dict[str, int]:
@@ -223,7 +226,8 @@ def command(
         *("--work", load.work, "--ramp", f"{load.ramp_s}s"),
         *("--hold", f"{load.hold_s}s", "--hold-before", str(load.hold_before)),
         *("--client-ports", f"{ports.first}-{ports.last}", *(["--one-isn"] if load.one_isn else [])),
-        *("--rx-ring", ring, "--tx-ring", ring),
+        *("--rx-ring", ring, "--tx-ring", ring, *(["--order"] if load.in_order else [])),
+        *(("--sample", f"{SAMPLED_S}s") if load.is_sampled else ()),
         *(("--eal", " ".join(dpdk.eal), "--link-timeout", f"{LINK_S:g}s") if dpdk else ()),
     ]
 

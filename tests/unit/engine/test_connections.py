@@ -53,6 +53,9 @@ def test_a_load_says_what_is_done_and_from_which_ports():
     assert value(argv, "--client-ports") == "2000-2009"
     assert (value(argv, "--work"), value(argv, "--hold"), value(argv, "--ramp")) == ("reset", "2.5s", "0.5s")
     assert "--one-isn" in argv
+    assert not {"--order", "--sample"} & set(argv)
+    argv = said(replace(LOAD, in_order=True, is_sampled=True))
+    assert ("--order" in argv, value(argv, "--sample")) == (True, "0.1s")
 
 
 def test_without_ports_of_its_own_a_load_has_the_service_s():
