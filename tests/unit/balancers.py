@@ -1,7 +1,7 @@
 """A balancer of known truth in virtual time, in place of loads on a bench."""
 
 from collections import deque
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import get_type_hints
@@ -80,6 +80,9 @@ class Opener:
 
     def valid(self, phase, load):
         return self.open(phase, load)
+
+    def unwatched(self):
+        return nullcontext()
 
     def _borne(self, load, opened):
         """(completed, refused, too slow, most at once), connection by connection."""

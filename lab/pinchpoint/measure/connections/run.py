@@ -264,7 +264,7 @@ class _Measured:
             kind = self._bench.scenario.dut.kind
             return None, f"not confirmed by doubling: {kind} changes nothing while it runs; sweep a key of [service]"
         try:
-            with balancer.doubled(resource) as what:
+            with self._opener.unwatched(), balancer.doubled(resource) as what:
                 wanted = figures.plan(figures.predicted(balancer.limits(), self._asks.hold_s) or prediction)
                 over = self._opener.valid(DOUBLED, self._load(wanted.overload_cps, wanted.overload_s))
         except BenchError as error:
