@@ -195,7 +195,7 @@ class _Measured:
             threads=self._trials[-1].threads if self._trials else (),
             verdict=figures.verdict(rates[0], ended, steady, sustained, self._limits),
             traffic_s=math.fsum(trial.sent_duration_s for trial in self._trials),
-            warnings=(*_warnings(rates, asks), *([f"no completed rate: {why}"] if why else ())),
+            warnings=(*_warnings(rates, asks), *([f"no completed rate: {why}"] if why else [])),
             outcome=Outcome.FAILED if no_rate else Outcome.MEASURED,
             reason=rates[0].reason if no_rate else "",
             metrics=(*figures.metrics(rates, steady, sustained, ended.stage), *times),
