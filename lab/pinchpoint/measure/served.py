@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from pinchpoint.account.exhausted import Seen, pushed_back
+from pinchpoint.dut.device import Live
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.services import Balancer
 from pinchpoint.engine import connections
@@ -218,6 +219,23 @@ class State:
         return {**self.others, **places}
 
 
+def state_of(live: Live, balancer: Balancer) -> State:
+    """Raises BenchError where a setting is not in force or cannot be read, DutError if the device has died."""
+    live.settings()
+    return State(balancer.limits(), live.unchanging())
+
+
+def looked_again(before: State, live: Live, balancer: Balancer) -> tuple[tuple[Limit, ...], str]:
+    """The limits now, and what is no longer as it was, in words; empty where all is. Raises DutError."""
+    try:
+        now = state_of(live, balancer)
+    except BenchError as error:
+        changed = error.message.partition("\n")[0]
+        return before.limits, f"changed since the beginning: {changed}"
+    changed = now.since(before)
+    return now.limits, f"changed since the beginning: {changed}" if changed else ""
+
+
 def _difference(name: str, before: str, now: str) -> str:
     """Of a text of several lines how many came and went, with the first of them; of a short one both."""
     former, lines = before.splitlines(), now.splitlines()
@@ -251,7 +269,7 @@ class Opener:
         self._tuples = Tuples(self._ends.service.clients.count, self._ends.service.client_ports)
         self._bracket = bench.bracket()
         bench.task.note_facts(bench.live.ready())
-        self._beginning, self._is_watched = self._state(), True
+        self._beginning, self._is_watched = state_of(bench.live, self.balancer), True
         self._recorded = list(bench.task.measurements)
         self._count = len(self._recorded)
         self.measurements: list[Measurement] = []
@@ -307,29 +325,18 @@ class Opener:
         observed = self._bracket.close().flat()
         seen = Seen(account, observed, device_of(scenario).loads(observed, lasted_s), lasted_s)
         judged = judge(seen, scenario.validity)
-        limits, changed = self._limits_again()
+        limits, changed = self._looked_again()
         if changed:
-            judged = replace(judged, validity=TrialValidity.CHANGED, reason=f"changed since the beginning: {changed}")
+            judged = replace(judged, validity=TrialValidity.CHANGED, reason=changed)
         flushed = self.flushes[-1]
         told = {"phase": phase, "load": load, "judged": judged, "flushed": flushed, "limits": limits, "engine": account}
         metrics, plain, validity = self._figures(Opened(load, judged, seen)), msgspec.to_builtins(told), judged.validity
         return begun.ended(metrics, plain, observed, threads=seen.threads, validity=validity, reason=judged.reason)
 
-    def _state(self) -> State:
-        """Raises BenchError where a setting is not in force or cannot be read, DutError if the device has died."""
-        live = self._bench.live
-        live.settings()
-        return State(self.balancer.limits(), live.unchanging())
-
-    def _limits_again(self) -> tuple[tuple[Limit, ...], str]:
-        """The limits now, and what is no longer as it was at the beginning."""
+    def _looked_again(self) -> tuple[tuple[Limit, ...], str]:
         if not self._is_watched:
             return self.balancer.limits(), ""
-        try:
-            now = self._state()
-        except BenchError as error:
-            return self._beginning.limits, error.message.partition("\n")[0]
-        return now.limits, now.since(self._beginning)
+        return looked_again(self._beginning, self._bench.live, self.balancer)
 
     def _flushed(self) -> Flush:
         """Let the device forget all connections. Raises BenchError where it remembers some."""

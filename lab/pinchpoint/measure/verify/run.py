@@ -14,7 +14,17 @@ from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table
 from pinchpoint.keys.reader import Values
 from pinchpoint.measure.kind import MeasureKind, asked
-from pinchpoint.measure.served import Ends, answered, ends_of, held_s, percentiles, remembered, suffices
+from pinchpoint.measure.served import (
+    Ends,
+    answered,
+    ends_of,
+    held_s,
+    looked_again,
+    percentiles,
+    remembered,
+    state_of,
+    suffices,
+)
 from pinchpoint.measure.standing import Standing, Undoable
 from pinchpoint.measure.summary import scenario_result
 from pinchpoint.measure.verify.ends import check_programs, tried
@@ -25,6 +35,7 @@ from pinchpoint.model.limits import Wanted
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Scenario, Scheduler, Service
+from pinchpoint.model.trial import TrialValidity
 
 SETUP_S = 1.0  # of the engine
 _SINCE = "since the connection was due; where it was held, since the request that ended that was due"
@@ -93,6 +104,12 @@ def _hold_s(verify: Verify) -> float:
 def measure_verify(bench: Standing) -> ScenarioResult:
     """Open the connections and judge what became of them. Raises EngineError where nothing can be said."""
     measurement = bench.once(lambda: _measure(bench))
+    if measurement.validity is TrialValidity.CHANGED:
+        return replace(
+            scenario_result(bench.scenario, bench.wall_s, [measurement]),
+            outcome=Outcome.FAILED,
+            reason=measurement.reason,
+        )
     names = measurement.account.get("wrong")
     wrong = list(map(str, names)) if isinstance(names, list | tuple) else []
     notes = {metric.name: metric.note for metric in measurement.metrics}
@@ -116,11 +133,13 @@ def _measure(bench: Standing) -> Measurement:
     if balancer := bench.live.balancer():
         suffices(scenario, balancer.limits(), Wanted(verify.rate_cps, verify.connections))
     bench.task.note_facts(bench.live.ready())
+    before = state_of(bench.live, balancer) if balancer else None
     begun = bench.begin(1, expected_s(scenario))
     bracket = bench.bracket()
     bracket.open()
     account = engine_ends.connect(load)
     observed = bracket.close().flat()
+    changed = looked_again(before, bench.live, balancer)[1] if before and balancer else ""
     client = answered(account, service.address)
     judged = [*checks(service, client, dealing)]
     judged += [direct(account, _entered(scenario, service, observed))] if service.is_direct else []
@@ -134,7 +153,8 @@ def _measure(bench: Standing) -> Measurement:
     told = {"wrong": wrong, **accounts, "got": [*map(asdict, got)], "logs": logs}
     stages = (("connect", client.connect_ns), ("answer", client.answer_ns), ("close", client.close_ns))
     times = (metric for name, ns in stages for metric in percentiles(name, ns, _SINCE))
-    return begun.ended((*map(_metric, judged), *times), told, observed)
+    validity = TrialValidity.CHANGED if changed else TrialValidity.VALID
+    return begun.ended((*map(_metric, judged), *times), told, observed, validity=validity, reason=changed)
 
 
 def _dealing(scenario: Scenario) -> Dealing:
