@@ -169,7 +169,7 @@ def test_a_hash_takes_each_tuple_to_its_backend_again():
     assert (found.is_right, found.share) == (True, 1.0)
     (found,) = repeated(before, client(order=(0, 1, 1, None)))
     assert (found.is_right, found.share) == (False, 1 / 3)
-    words = "1 of 3 tuples reached the backend again that they had reached, 1 were not answered again"
+    words = "1 of 3 tuples reached the backend again that they had reached, 1 not answered again"
     assert found.words == words
     assert list(repeated(client(order=(None, None)), again)) == []
 

@@ -78,7 +78,7 @@ def repeated(before: Client, again: Client) -> Iterator[Check]:
     if reached:
         kept, silent = sum(backend == then for backend, then in reached), sum(then is None for _, then in reached)
         words = f"{kept:,} of {len(reached):,} tuples reached the backend again that they had reached"
-        words += f", {silent:,} were not answered again" if silent else ""
+        words += f", {silent:,} not answered again" if silent else ""
         yield Check("tuples kept", kept / len(reached), kept == len(reached), words)
 
 
