@@ -208,10 +208,10 @@ class State:
     others: Mapping[str, str]  # rules and processes of the device, by what they are
 
     def since(self, before: "State") -> str:
-        """What has changed, in words; empty where nothing has."""
+        """What has changed of what was told both times, in words; empty where nothing has."""
         texts, former = self._texts(), before._texts()
-        names = [name for name in former | texts if former.get(name) != texts.get(name)]
-        return "; ".join(_difference(name, former.get(name, ""), texts.get(name, "")) for name in names)
+        both = [(name, former[name], text) for name, text in texts.items() if name in former]
+        return "; ".join(_difference(name, was, text) for name, was, text in both if text != was)
 
     def _texts(self) -> dict[str, str]:
         known = [limit for limit in self.limits if limit.size is not None]
