@@ -21,6 +21,7 @@ PLANTED = (
 
 FOUR, ONE = "10.1.0.240-10.1.0.243", "10.1.0.240"
 WEIGHTS = (4, 1, 1)  # of an unfair scheduler
+BLOCK = 20  # connections that one backend gets in a row, of a scheduler that only counts
 SLOW_FRAMES = 20  # a second that a slow backend takes
 SCENARIO = """
 measure = "{measure}"
@@ -57,6 +58,7 @@ max_traffic_s = {traffic_s}
 timeout_s = 0.5
 hold_s = {hold_s}
 sustain_within_s = 0
+steady_s = 0
 work = "{work}"
 """
 VERIFY = "[verify]\nconnections = 120\ntimeout_s = 5.0\n"
@@ -85,14 +87,18 @@ def _dropping(what: str) -> Change:
 DEAD, SLOW = _dropping("drop"), _dropping(f"limit rate over {SLOW_FRAMES}/second burst 1 packets drop")
 
 
-def unfair_rules(setup: Setup, live: Live) -> None:
-    """The rule that deals names one backend more often."""
-    service, places = setup.scenario.service, setup.places
-    assert service is not None
-    dealt = [backend for backend, weight in zip(service.backends, WEIGHTS, strict=True) for _ in range(weight)]
-    path = f"{places.directory}/unfair.nft"
-    places.host.write(path, "\n".join(dealt_to(service, dealt)) + "\n")
-    places.host.run(["nft", "-f", path], places.dut_netns)
+def _dealing(*in_a_row: int) -> Change:
+    """The rule that deals names each backend so many times in a row."""
+
+    def change(setup: Setup, live: Live) -> None:
+        service, places = setup.scenario.service, setup.places
+        assert service is not None
+        dealt = [backend for backend, times in zip(service.backends, in_a_row, strict=True) for _ in range(times)]
+        path = f"{places.directory}/unfair.nft"
+        places.host.write(path, "\n".join(dealt_to(service, dealt)) + "\n")
+        places.host.run(["nft", "-f", path], places.dut_netns)
+
+    return change
 
 
 def unfair_servers(setup: Setup, live: Live) -> None:
@@ -159,7 +165,8 @@ PLANTS = (
     *_each("accept queue", Limit.ACCEPT_QUEUE, ("haproxy", "nginx"), dut="backlog = 1", max_cps=20_000),
     *_each("slow backend", Limit.BACKEND, KINDS, change=SLOW),
     *_each("dead backend", Limit.BACKEND, KINDS, change=DEAD),
-    Plant(UNFAIR, "nft", None, change=unfair_rules, measure="verify"),
+    Plant(UNFAIR, "nft", None, change=_dealing(*WEIGHTS), measure="verify"),
+    Plant("blocks instead of turns", "nft", None, change=_dealing(BLOCK, BLOCK, BLOCK), measure="verify"),
     Plant(UNFAIR, "haproxy", None, change=unfair_servers, measure="verify"),
 )
 CLEAN = (

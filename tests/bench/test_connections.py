@@ -4,7 +4,13 @@ import json
 
 import pytest
 from bench_tools import run
-from serving_tools import served
+from serving_tools import served, serving, standing
+
+from pinchpoint.dut.nft.tracking import TABLE
+from pinchpoint.engine.connections import Load
+from pinchpoint.measure.served import Opener
+from pinchpoint.model.trial import TrialValidity
+from pinchpoint.scenario import parse
 
 pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.tier2("measure:connections")]
 PLACES = 80
@@ -67,3 +73,40 @@ def test_a_pool_that_is_too_small_for_the_stated_rate_is_reported_before_anythin
     done, _ = ran(tmp_path, "verify", 120, "rate_cps = 200\nconnections = 300")
     assert done.returncode == 2
     assert "80 places, each held for closed_s = 120; 300 connections at 200 per second need 300" in done.stderr
+
+
+def test_every_second_syn_is_a_share_that_fails_at_any_rate_and_nothing_is_sustained():
+    tables = "[connections]\nmax_cps = 2000\ntrial_duration_s = 0.5\nmax_traffic_s = 4\ntimeout_s = 0.5\n"
+    text = served("reference", measure="connections", dut="cpus = [1]\ndrops_syn = 2", tables=tables)
+    with serving(parse(text, "synloss.toml")) as (_, run):
+        result = run()
+    found = {metric.name: metric for metric in result.metrics}
+    assert found["fails at any rate"].value == pytest.approx(0.5, abs=0.05)
+    assert ", at the SYN: " in result.verdict.headline
+    assert not {"burst rate", "sustained rate"} & found.keys()
+
+
+def a_rule_goes(bench):
+    bench.live.run("nft", "flush", "chain", "ip", TABLE, "postrouting")
+
+
+def a_limit_is_lowered(bench):
+    pid = bench.live.processes()[0].rpartition("/")[2]
+    bench.host.run(["prlimit", "--pid", pid, "--nofile=8192:8192"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "interferes", "words"),
+    [
+        ("nft", a_rule_goes, "ruleset: 1 line gone, 0 lines new: meta l4proto tcp"),
+        ("haproxy", a_limit_is_lowered, "descriptors: 4,096 places"),
+    ],
+)
+def test_a_load_of_a_device_that_was_interfered_with_is_unusable_and_says_why(kind, interferes, words):
+    with standing(parse(served(kind, measure="connections"), "served.toml")) as bench:
+        opener, load = Opener(bench, lambda opened: ()), Load(50, 200.0, 1, 2.0)
+        before = opener.open("search", load).judged
+        interferes(bench)
+        after = opener.open("search", load).judged
+    assert (before.validity, after.validity) == (TrialValidity.VALID, TrialValidity.CHANGED)
+    assert words in after.reason

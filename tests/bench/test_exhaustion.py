@@ -13,6 +13,7 @@ trial_duration_s = 0.5
 max_traffic_s = 4
 timeout_s = 0.5
 sustain_within_s = 0
+steady_s = 0
 {more}
 """
 STAYING = 'work = "request:60,abandon:40"'  # clients that say nothing keep their places

@@ -46,6 +46,11 @@ def test_what_a_balancer_does_wrong_is_named_and_nothing_else(dut, said):
     assert verified(dut)[:2] == (Outcome.WRONG, said)
 
 
+def test_dropped_syns_are_named_by_where_connections_waited_and_nothing_else_is_wrong():
+    said = "completed: 45 of 90, 45 timed out connecting"
+    assert verified("drops_syn = 2", timeout_s=2.0)[:2] == (Outcome.WRONG, said)
+
+
 def test_a_local_port_that_is_given_to_two_open_connections_is_named():
     outcome, reason, metrics = verified("reuses_after = 10", timeout_s=1.0)
     assert outcome is Outcome.WRONG

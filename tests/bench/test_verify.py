@@ -18,6 +18,26 @@ table ip unfair {
 '''"""
 
 
+# All connections of a block reach one backend: the counts are even, and nothing is in turn.
+IN_BLOCKS = """rules = '''
+table ip blocks {
+  chain prerouting {
+    type nat hook prerouting priority dstnat - 1; policy accept;
+    ip daddr 10.0.0.100 tcp dport 80 dnat to numgen inc mod 150 map {
+      0-49 : 10.1.0.1 . 8080, 50-99 : 10.1.0.2 . 8080, 100-149 : 10.1.0.3 . 8081 }
+  }
+}
+'''"""
+ONE_SOURCE = """rules = '''
+table ip one-source {
+  chain postrouting {
+    type nat hook postrouting priority srcnat - 1; policy accept;
+    meta l4proto tcp ct original ip daddr 10.0.0.100 snat to 10.1.0.240
+  }
+}
+'''"""
+
+
 def verified(folder, service, dut="", more=""):
     path = folder / "verify.toml"
     path.write_text(served("nft", service, dut=dut, tables=VERIFY + more))
@@ -51,6 +71,18 @@ def test_an_unfair_scheduler_is_named_and_the_exit_status_says_so(tmp_path):
     (scenario,) = told["scenarios"]
     assert scenario["outcome"] == "wrong"
     assert {metric["name"]: metric["value"] for metric in scenario["metrics"]}["busiest backend"] == 1.0
+
+
+def test_blocks_instead_of_turns_are_named_although_their_counts_are_even(tmp_path):
+    done, _ = verified(tmp_path, FULL_NAT, IN_BLOCKS)
+    assert done.returncode == 1
+    assert "busiest backend: 50 / 50 / 50, not in turn: 147 of 149 reached another backend" in done.stderr
+
+
+def test_source_nat_to_one_of_four_local_addresses_is_named(tmp_path):
+    done, _ = verified(tmp_path, FULL_NAT, ONE_SOURCE)
+    assert done.returncode == 1
+    assert "expected source: 1 of 4 local addresses seen, the others never" in done.stderr
 
 
 def test_real_programs_get_answers_in_turn_and_their_servers_see_local_addresses(tmp_path):

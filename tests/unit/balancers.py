@@ -1,7 +1,8 @@
 """A balancer of known truth in virtual time, in place of loads on a bench."""
 
+from bisect import bisect_right
 from collections import deque
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import get_type_hints
@@ -9,7 +10,7 @@ from typing import get_type_hints
 from support import RULES
 
 from pinchpoint.account.exhausted import Seen
-from pinchpoint.engine.connections import Account, Client, PortCounts, Sources, Times
+from pinchpoint.engine.connections import SAMPLED_S, Account, Client, PortCounts, Sample, Sources, Times
 from pinchpoint.measure.served import Flush, Opened, judge
 from pinchpoint.measure.standing import Task
 from pinchpoint.model.errors import BenchError
@@ -28,6 +29,8 @@ class Balancer:
     capacity_cps: float = 1e9
     reuses: float = 1.0  # times the places that it says: one that frees them early
     doubles: float = 2.0  # times the places that doubling gives
+    drops: int = 0  # every so many-th SYN, whatever the rate; 0: none
+    queue: float = 2.0  # connections that may come at once, although it opens no more than its capacity
 
     def limits(self):
         return (
@@ -62,12 +65,13 @@ class Opener:
 
     def open(self, phase, load):
         opened = min(load.connections, round(self.ceiling_cps * load.opening_s))
-        borne, refused, slow, most = self._borne(load, opened)
+        done, refused, slow, most = self._borne(load, opened)
+        borne = len(done)
         client = _client(load, opened, borne, most)
         busy = 0.99 if client.shortfall else 0.4
-        account = Account(
-            load.opening_s + load.hold_s, client, (), busy, ports=(PortCounts("a", 0), PortCounts("b", 0))
-        )
+        ports = (PortCounts("a", 0), PortCounts("b", 0))
+        samples = tuple(_samples(load, opened, done)) if load.is_sampled else ()
+        account = Account(load.opening_s + load.hold_s, client, (), busy, ports=ports, samples=samples)
         observed = {REFUSED: refused, SLOW: slow}
         seen = Seen(account, observed, (), load.opening_s + load.hold_s)
         judged = judge(seen, RULES)
@@ -81,23 +85,38 @@ class Opener:
     def valid(self, phase, load):
         return self.open(phase, load)
 
+    def unwatched(self):
+        return nullcontext()
+
     def _borne(self, load, opened):
-        """(completed, refused, too slow, most at once), connection by connection."""
+        """(when each was completed, refused, too slow, most at once), connection by connection."""
         places, live_s = round(self.balancer.places * self.balancer.reuses), load.hold_s
-        release, borne, refused, most, credit = deque(), 0, 0, 0, 0.0
+        release, done, refused, dropped, most = deque(), [], 0, 0, 0
+        credit = self.balancer.queue - 2.0
         for n in range(opened):
             at_s = n / load.rate_cps
             while release and release[0] <= at_s:
                 release.popleft()
-            credit = min(credit + self.balancer.capacity_cps / load.rate_cps, 2.0)
-            if len(release) >= places:
+            credit = min(credit + self.balancer.capacity_cps / load.rate_cps, self.balancer.queue)
+            if self.balancer.drops and n % self.balancer.drops == 0:
+                dropped += 1
+            elif len(release) >= places:
                 refused += 1
             elif credit >= 0.999:
                 credit -= 1.0
-                borne += 1
+                done.append(at_s + live_s)
                 release.append(at_s + live_s + (self.balancer.held_s or 0.0))
                 most = max(most, len(release))
-        return borne, refused, opened - borne - refused, most
+        return done, refused, opened - len(done) - refused - dropped, most
+
+
+def _samples(load, opened, done):
+    """Whatever is completed is completed at once."""
+    zeros = {name: 0 for name, kind in get_type_hints(Sample).items() if kind is int}
+    for step in range(round(load.opening_s / SAMPLED_S) + 1):
+        elapsed_s = step * SAMPLED_S
+        counts = {"opened": min(opened, round(load.rate_cps * elapsed_s)), "completed": bisect_right(done, elapsed_s)}
+        yield Sample(elapsed_s=elapsed_s, backends=(), **{**zeros, **counts})
 
 
 def _client(load, opened, borne, most):

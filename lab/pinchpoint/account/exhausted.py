@@ -3,7 +3,8 @@
 In order of what is believed: a backend that answers less than others, since connections that wait for it occupy
 whatever else there is; a counter that rises when no place is free; a gauge that stands at the size of its resource; the
 backends' own refusals; a forwarding thread without idle time; the generator. An accept queue overflows behind a program
-that accepts nothing: where that has no place left, its place is what ended the load.
+that accepts nothing: where that has no place left, its place is what ended the load, and where its worker has no time
+left, the worker.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -66,7 +67,10 @@ def exhausted(limits: Sequence[Limit], loads: Sequence[Seen], every: Sequence[Se
     resets = sum(seen.account.client.refused for seen in loads if seen.account.client)
     if resets and resets >= TELLING * failed:
         places.append((Resource.BACKEND, f"{resets:,} of {failed:,} failed connections were refused by a reset"))
-    resources = [*_silent(every or loads), *places, *_threads(limits, loads), *_generator(loads)]
+    threads = list(_threads(limits, loads))
+    waiting = [place for place in places if threads and place[0] is Resource.ACCEPT_QUEUE]
+    places = [place for place in places if place not in waiting]
+    resources = [*_silent(every or loads), *places, *threads, *waiting, *_generator(loads)]
     if not resources:
         return Exhausted(None, (f"{units.counted(failed, 'connection')} failed, and no counter rose with them",))
     return Exhausted(resources[0][0], tuple(words for _, words in resources))

@@ -202,6 +202,13 @@ class Live:
         """What the running device says of itself."""
         return {}
 
+    def unchanging(self) -> Mapping[str, str]:
+        """What is the same as long as nobody interferes, beside its settings: rules without their counts, processes.
+
+        By what they are, as read back now. Raises BenchError where they cannot be read, DutError if it has died.
+        """
+        return {}
+
     def dumps(self) -> Mapping[str, str]:
         """Files to keep beside a result: name -> text."""
         return {}

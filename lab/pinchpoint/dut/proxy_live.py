@@ -142,6 +142,10 @@ class ProxyLive(softirq.KernelLive):
         settings["backlog"] = " + ".join(map(str, self.backlogs()))
         return {**super().settings(), **settings, **self.program_settings()}
 
+    def unchanging(self) -> Mapping[str, str]:
+        """Its processes."""
+        return {"processes": ", ".join(self.processes())}
+
     def dumps(self) -> Mapping[str, str]:
         """The routes of its namespace, as ip-route(8) lists them."""
         return {"routes.txt": self.run("ip", "route", "show")}

@@ -1,7 +1,7 @@
 """Connections over frames: the engine's command `connect`, its account and its samples (docs/engine.md)."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -45,6 +45,8 @@ class Load:
     ramp_s: float = 0.0  # from 0 to the rate
     client_ports: Range | None = None  # None: the engine's own, from the first on
     one_isn: bool = False  # one initial sequence number for all (docs/engine.md)
+    in_order: bool = False  # whether the account lists which backend each reached,
+    is_sampled: bool = False  # and what was counted every `SAMPLED_S`
 
     @property
     def opening_s(self) -> float:
@@ -133,6 +135,7 @@ class Client(Counts, frozen=True, kw_only=True):
     most_open: int = 0  # at the same time
     unsent: int = 0  # segments of connections under way that the port did not take
     reused: int | None = None  # whose backend saw the address and port of another open one; None: not looked at
+    order: tuple[int | None, ...] | None = None  # the backend of each, as opened; of an unanswered one None
 
     @property
     def failures(self) -> dict[str, int]:
@@ -185,6 +188,15 @@ class Server(msgspec.Struct, frozen=True):
     backends: tuple[Backend, ...]
 
 
+class Sample(Counts, frozen=True, kw_only=True):
+    """Counts since the first connection was due, as of `elapsed_s`; by backend where there are several."""
+
+    elapsed_s: float
+    completed: int = 0
+    kept: tuple[int, ...] = ()  # answered by the backend that the tuple's connection before had, by that backend
+    left: tuple[int, ...] = ()  # and by another one
+
+
 class Account(msgspec.Struct, frozen=True):
     """The last line that the command prints."""
 
@@ -197,6 +209,7 @@ class Account(msgspec.Struct, frozen=True):
     returned: int | None = None  # segments that backends gave to the client past the device; None: it is on their way
     next_hop: str | None = None  # the Ethernet address to which the client's frames went
     server: Server | None = None
+    samples: tuple[Sample, ...] = ()  # of a load that is sampled
 
     @property
     def answered(self) -> tuple[int, ...]:
@@ -223,7 +236,8 @@ def command(
         *("--work", load.work, "--ramp", f"{load.ramp_s}s"),
         *("--hold", f"{load.hold_s}s", "--hold-before", str(load.hold_before)),
         *("--client-ports", f"{ports.first}-{ports.last}", *(["--one-isn"] if load.one_isn else [])),
-        *("--rx-ring", ring, "--tx-ring", ring),
+        *("--rx-ring", ring, "--tx-ring", ring, *(["--order"] if load.in_order else [])),
+        *(("--sample", f"{SAMPLED_S}s") if load.is_sampled else ()),
         *(("--eal", " ".join(dpdk.eal), "--link-timeout", f"{LINK_S:g}s") if dpdk else ()),
     ]
 
@@ -260,7 +274,8 @@ def connect(host: Host, argv: Sequence[str], environment: Environment, load: Loa
         said = host.run(argv, environment=environment, timeout_s=load.lasting_s + SPARE_S)
     except CommandFailed as error:
         raise EngineError(f"the engine opened no connections: {error.output}") from error
-    return parse(said)
+    account = parse(said)
+    return msgspec.structs.replace(account, samples=tuple(_samples(said))) if load.is_sampled else account
 
 
 def parse(said: str) -> Account:
@@ -270,6 +285,18 @@ def parse(said: str) -> Account:
         return msgspec.json.decode(last, type=Account)
     except msgspec.MsgspecError as error:
         raise EngineError(f"the engine's account cannot be read: {error}: {last[:200]}") from error
+
+
+def _samples(said: str) -> Iterator[Sample]:
+    """Those in what the command printed. Raises EngineError."""
+    return (_sample(line) for line in said.encode().splitlines() if line.startswith(_SAMPLE))
+
+
+def _sample(line: bytes) -> Sample:
+    try:
+        return msgspec.json.decode(line, type=Sample)
+    except msgspec.MsgspecError as error:
+        raise EngineError(f"a sample of the engine cannot be read: {error}: {line[:200]!r}") from error
 
 
 @dataclass(frozen=True)
@@ -285,14 +312,6 @@ class Outage:
     def word(self) -> str:
         """As the engine's command line has it."""
         return f"{self.backend}@{self.from_s:.3f}s-{self.until_s:.3f}s" + (":reset" if self.resets else "")
-
-
-class Sample(Counts, frozen=True, kw_only=True):
-    """Counts since the first connection was due, as of `elapsed_s`; by backend where there are several."""
-
-    elapsed_s: float
-    kept: tuple[int, ...] = ()  # answered by the backend that the tuple's connection before had, by that backend
-    left: tuple[int, ...] = ()  # and by another one
 
 
 def options(by_tuple: bool, outages: Sequence[Outage]) -> list[str]:
@@ -326,10 +345,7 @@ class Watched:
     def _take(self, line: bytes) -> None:
         if not line.startswith(_SAMPLE):
             return
-        try:
-            sample = msgspec.json.decode(line, type=Sample)
-        except msgspec.MsgspecError as error:
-            raise EngineError(f"a sample of the engine cannot be read: {error}: {line[:200]!r}") from error
+        sample = _sample(line)
         # A sample is read late, never early: the earliest start is the nearest to the truth.
         began = time.monotonic() - sample.elapsed_s
         self.began = began if self.began is None else min(began, self.began)

@@ -6,13 +6,15 @@ was seen meanwhile.
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
 
 from pinchpoint.account.exhausted import Seen, pushed_back
+from pinchpoint.dut.device import Live
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.services import Balancer
 from pinchpoint.engine import connections
@@ -198,6 +200,52 @@ class Opened:
         return answered(self.seen.account)
 
 
+@dataclass(frozen=True)
+class State:
+    """What must stay as it is while connections are opened, as read back."""
+
+    limits: tuple[Limit, ...]
+    others: Mapping[str, str]  # rules and processes of the device, by what they are
+
+    def since(self, before: "State") -> str:
+        """What has changed of what was told both times, in words; empty where nothing has."""
+        texts, former = self._texts(), before._texts()
+        both = [(name, former[name], text) for name, text in texts.items() if name in former]
+        return "; ".join(_difference(name, was, text) for name, was, text in both if text != was)
+
+    def _texts(self) -> dict[str, str]:
+        known = [limit for limit in self.limits if limit.size is not None]
+        places = {str(limit.resource): f"{limit.size:,} places, held for {limit.held_s} s" for limit in known}
+        return {**self.others, **places}
+
+
+def state_of(live: Live, balancer: Balancer) -> State:
+    """Raises BenchError where a setting is not in force or cannot be read, DutError if the device has died."""
+    live.settings()
+    return State(balancer.limits(), live.unchanging())
+
+
+def looked_again(before: State, live: Live, balancer: Balancer) -> tuple[tuple[Limit, ...], str]:
+    """The limits now, and what is no longer as it was, in words; empty where all is. Raises DutError."""
+    try:
+        now = state_of(live, balancer)
+    except BenchError as error:
+        changed = error.message.partition("\n")[0]
+        return before.limits, f"changed since the beginning: {changed}"
+    changed = now.since(before)
+    return now.limits, f"changed since the beginning: {changed}" if changed else ""
+
+
+def _difference(name: str, before: str, now: str) -> str:
+    """Of a text of several lines how many came and went, with the first of them; of a short one both."""
+    former, lines = before.splitlines(), now.splitlines()
+    if max(len(former), len(lines)) <= 1:
+        return f"{name}: {now or 'none'} instead of {before or 'none'}"
+    gone, new = [line for line in former if line not in lines], [line for line in lines if line not in former]
+    first = next(iter([*gone, *new]), "in another order").strip()
+    return f"{name}: {units.counted(len(gone), 'line')} gone, {units.counted(len(new), 'line')} new: {first}"
+
+
 def _stored(measurement: Measurement) -> Opened:
     """A load from its record."""
     account, stored_load, judged = (measurement.account[name] for name in ("engine", "load", "judged"))
@@ -221,6 +269,7 @@ class Opener:
         self._tuples = Tuples(self._ends.service.clients.count, self._ends.service.client_ports)
         self._bracket = bench.bracket()
         bench.task.note_facts(bench.live.ready())
+        self._beginning, self._is_watched = state_of(bench.live, self.balancer), True
         self._recorded = list(bench.task.measurements)
         self._count = len(self._recorded)
         self.measurements: list[Measurement] = []
@@ -248,6 +297,15 @@ class Opener:
                 return opened
         return self.open(phase, load)
 
+    @contextmanager
+    def unwatched(self) -> Iterator[None]:
+        """Inside, what was set up is changed on purpose."""
+        self._is_watched = False
+        try:
+            yield
+        finally:
+            self._is_watched = True
+
     def _replayed(self, phase: str, load: Load) -> Measurement | None:
         wanted = replace(load, client_ports=None)
         for number, measurement in enumerate(self._recorded):
@@ -267,10 +325,18 @@ class Opener:
         observed = self._bracket.close().flat()
         seen = Seen(account, observed, device_of(scenario).loads(observed, lasted_s), lasted_s)
         judged = judge(seen, scenario.validity)
-        limits, flushed = self.balancer.limits(), self.flushes[-1]
+        limits, changed = self._looked_again()
+        if changed:
+            judged = replace(judged, validity=TrialValidity.CHANGED, reason=changed)
+        flushed = self.flushes[-1]
         told = {"phase": phase, "load": load, "judged": judged, "flushed": flushed, "limits": limits, "engine": account}
         metrics, plain, validity = self._figures(Opened(load, judged, seen)), msgspec.to_builtins(told), judged.validity
         return begun.ended(metrics, plain, observed, threads=seen.threads, validity=validity, reason=judged.reason)
+
+    def _looked_again(self) -> tuple[tuple[Limit, ...], str]:
+        if not self._is_watched:
+            return self.balancer.limits(), ""
+        return looked_again(self._beginning, self._bench.live, self.balancer)
 
     def _flushed(self) -> Flush:
         """Let the device forget all connections. Raises BenchError where it remembers some."""

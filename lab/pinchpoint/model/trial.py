@@ -22,6 +22,7 @@ class TrialValidity(Worded):
     GENERATOR_LIMITED = "generator_limited"  # the generator did not offer the load, although its core ran
     NOISY_HOST = "noisy_host"  # the host took the engine's core for longer than the account bears
     COUNTER_MISMATCH = "counter_mismatch"  # counters saw more frames than were sent
+    CHANGED = "changed"  # rules, limits or a process of the device are no longer those of the beginning
     ABORTED = "aborted"
 
 

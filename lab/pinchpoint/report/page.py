@@ -195,7 +195,7 @@ SECTIONS: Final[Mapping[Form, tuple[Section, ...]]] = {
                 "no measure of the lab has a mix of applications"),
         Section(
             "7.2", "TCP connections per second with HTTP traffic", ("connections", "crr"),
-            ("burst rate", "burst rate, ", "sustained rate", "transactions", "failed share"),
+            ("burst rate", "burst rate, ", "completed rate", "sustained rate", "transactions", "failed share"),
             'measure = "connections" or "crr" measures TCP connections a second',
             'Connections carry no HTTP: measure = "connections" opens and closes them, "crr" sends one request of '
             "fixed size on each.",

@@ -22,7 +22,7 @@ Point = tuple[Any, Any, str]  # x, y and what the pointer shows
 SYMBOLS: Final[Mapping[TrialValidity, str]] = {
     TrialValidity.VALID: "circle", TrialValidity.GENERATOR_LIMITED: "triangle-up-open",
     TrialValidity.NOISY_HOST: "diamond-open", TrialValidity.COUNTER_MISMATCH: "square-open",
-    TrialValidity.ABORTED: "x-thin",
+    TrialValidity.CHANGED: "pentagon-open", TrialValidity.ABORTED: "x-thin",
 }  # fmt: skip
 COLOURS: Final = ("@s0", "@s1", "@s2", "@s3", "@s4", "@s5")
 """Of lines that differ in nothing but what they are of."""

@@ -74,6 +74,13 @@ def test_an_accept_queue_that_overflows_behind_a_full_table_is_not_what_ended_th
     assert exhaustion.resource is resource
 
 
+@pytest.mark.parametrize(("busy", "resource"), [(0.95, Resource.WORKER), (0.94, Resource.ACCEPT_QUEUE)])
+def test_a_worker_without_idle_time_is_named_before_the_queue_in_front_of_it(busy, resource):
+    found = exhausted((PORTS, QUEUE), [load({"queue/overflows": 20}, threads=(worker(busy),))])
+    assert found.resource is resource
+    assert "accept queue: 20 refused (queue/overflows), 20 connections failed" in found.evidence
+
+
 def answered(*backends, of=3, **changed):
     """A load whose client lists its backends up to the last one that answered."""
     seen = load({"table/full": 500}, backends=backends, **changed)

@@ -1,11 +1,14 @@
 """Connections over frames: the command line, and tuples that do not come again."""
 
+import json
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import get_type_hints
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinchpoint.engine.connections import Load, Tuples, command
+from pinchpoint.engine.connections import Load, Sample, Tuples, command, connect
 from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service
 
 SERVICE = Service(
@@ -53,9 +56,23 @@ def test_a_load_says_what_is_done_and_from_which_ports():
     assert value(argv, "--client-ports") == "2000-2009"
     assert (value(argv, "--work"), value(argv, "--hold"), value(argv, "--ramp")) == ("reset", "2.5s", "0.5s")
     assert "--one-isn" in argv
+    assert not {"--order", "--sample"} & set(argv)
+    argv = said(replace(LOAD, in_order=True, is_sampled=True))
+    assert ("--order" in argv, value(argv, "--sample")) == (True, "0.1s")
 
 
 def test_without_ports_of_its_own_a_load_has_the_service_s():
     assert value(said(), "--client-ports") == "1025-65535"
     assert value(said(service=replace(SERVICE, client_ports=Range(7, 3))), "--client-ports") == "7-9"
     assert "--one-isn" not in said()
+
+
+def test_the_account_of_a_sampled_load_has_its_samples():
+    zeros = {name: 0 for name, kind in get_type_hints(Sample).items() if kind is int}
+    sample = {"type": "sample", "elapsed_s": 0.1, **zeros, "backends": [], "completed": 7}
+    account = {"type": "connections", "elapsed_s": 1.0, "client": None, "others": []}
+    said = "\n".join(["ready", *(json.dumps(line, separators=(",", ":")) for line in (sample, account))])
+    host = SimpleNamespace(run=lambda argv, environment, timeout_s: said)
+    found = connect(host, [], (), replace(LOAD, is_sampled=True))
+    assert [(one.elapsed_s, one.completed) for one in found.samples] == [(0.1, 7)]
+    assert connect(host, [], (), LOAD).samples == ()

@@ -1,15 +1,20 @@
 """Whether the account of a load of connections can be used, and for whom what is missing counts."""
 
+from types import SimpleNamespace
 from typing import get_type_hints
 
 import pytest
+from balancers import Balancer
 from support import RULES, scenario_text
 
 from pinchpoint.account.exhausted import Seen
-from pinchpoint.engine.connections import Account, Client, PortCounts, Sources
-from pinchpoint.measure.served import judge, suffices
-from pinchpoint.model.errors import EngineError, InputError
+from pinchpoint.engine.connections import Account, Client, Load, PortCounts, Sources
+from pinchpoint.measure import served
+from pinchpoint.measure.served import Opener, State, judge, suffices
+from pinchpoint.measure.standing import Begun, Task
+from pinchpoint.model.errors import BenchError, EngineError, InputError
 from pinchpoint.model.limits import Limit, Resource, Wanted, too_few
+from pinchpoint.model.scenario import Range
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.scenario import parse
 
@@ -67,3 +72,91 @@ def test_a_pool_that_the_device_reports_as_too_small_is_an_error_with_the_figure
     suffices(scenario, (unknown, ports), Wanted(10.0, 80))
     with pytest.raises(InputError, match=r"80 places \(local ports: 1 address x 80 ports\) .*: 20 would fail"):
         suffices(scenario, (unknown, ports), Wanted(10.0, 100))
+
+
+RULES_BEFORE, RULES_AFTER = "table ip a {\n  dnat\n}", "table ip a {\n}"
+
+
+class Live:
+    """A device that stands, and may be interfered with."""
+
+    def __init__(self):
+        self.own, self.rules, self.wrong = Balancer(places=80), RULES_BEFORE, ""
+
+    def balancer(self):
+        return self.own
+
+    def ready(self):
+        return {}
+
+    def settings(self):
+        if self.wrong:
+            raise BenchError(f"{self.wrong}\n  command: sysctl")
+        return {}
+
+    def unchanging(self):
+        return {"ruleset": self.rules}
+
+
+def opener(monkeypatch, live, meanwhile):
+    """One whose loads all complete, while `meanwhile` happens."""
+
+    def connect(load):
+        meanwhile(live)
+        return seen().account
+
+    scenario = parse(scenario_text(), "a.toml")
+    service = SimpleNamespace(clients=Range(1, 4), client_ports=Range(1025, 1000))
+    monkeypatch.setattr(served, "ends_of", lambda bench: SimpleNamespace(service=service, connect=connect))
+    bracket = SimpleNamespace(open=lambda: None, close=lambda: SimpleNamespace(flat=dict))
+    bench = SimpleNamespace(
+        live=live,
+        scenario=scenario,
+        task=Task(),
+        bracket=lambda: bracket,
+        begin=lambda number, expected_s: Begun(scenario, f"m-{number}", number),
+        keep=lambda measurement: measurement,
+    )
+    return Opener(bench, lambda opened: ())
+
+
+def lowered(live):
+    live.own.places = 40
+
+
+def vanished(live):
+    live.rules = RULES_AFTER
+
+
+def replaced(live):
+    live.wrong = "nf_conntrack_tcp_timeout_time_wait: 4 was set, 2 is in force"
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "words"),
+    [
+        (lowered, "local ports: 40 places, held for 1.0 s instead of 80 places, held for 1.0 s"),
+        (vanished, "ruleset: 1 line gone, 0 lines new: dnat"),
+        (replaced, "nf_conntrack_tcp_timeout_time_wait: 4 was set, 2 is in force"),
+    ],
+)
+def test_a_load_during_which_the_device_was_changed_is_unusable_and_says_what_changed(monkeypatch, meanwhile, words):
+    live = Live()
+    opened = opener(monkeypatch, live, meanwhile).open("search", Load(1000, 1000.0, 1, 1.0))
+    assert opened.judged.validity is TrialValidity.CHANGED
+    assert opened.judged.reason == f"changed since the beginning: {words}"
+
+
+def test_what_is_changed_on_purpose_makes_no_load_unusable(monkeypatch):
+    opens = opener(monkeypatch, Live(), lowered)
+    with opens.unwatched():
+        assert opens.open("doubled", Load(1000, 1000.0, 1, 1.0)).judged.validity is TrialValidity.VALID
+    assert opens.open("search", Load(1000, 1000.0, 1, 1.0)).judged.validity is TrialValidity.CHANGED
+
+
+def test_a_state_that_stays_has_no_words():
+    limits = Balancer().limits()
+    assert State(limits, {"ruleset": "a\nb"}).since(State(limits, {"ruleset": "a\nb"})) == ""
+    assert State(limits, {"processes": "/proc/8"}).since(State(limits, {"processes": "/proc/7"})) == (
+        "processes: /proc/8 instead of /proc/7"
+    )

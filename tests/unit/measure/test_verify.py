@@ -6,7 +6,8 @@ from typing import get_type_hints
 import pytest
 
 from pinchpoint.engine.connections import Account, Client, Others, Source, Sources, parse
-from pinchpoint.measure.verify.judged import checks, direct, forgotten
+from pinchpoint.measure.verify.judged import checks, direct, forgotten, repeated
+from pinchpoint.measure.verify.turns import ONE_TURN, Dealing
 from pinchpoint.model.errors import EngineError
 from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service
 
@@ -23,11 +24,15 @@ SERVICE = Service(
 )
 
 
+IN_TURN = (0, 1, 2) * 100
+IN_BLOCKS = (0,) * 100 + (1,) * 100 + (2,) * 100
+
+
 def client(**changed):
     counts = {name: 0 for name, kind in get_type_hints(Client).items() if kind is int}
     counts |= {"opened": 300, "established": 300, "answered": 300, "completed": 300}
     local = Sources((Source("10.1.0.240", 150), Source("10.1.0.241", 150)), 0)
-    counts["reused"] = None
+    counts |= {"reused": None, "order": IN_TURN}
     ended = {"backends": (100, 100, 100), "local": local, "connect_ns": None, "answer_ns": None, "close_ns": None}
     return Client(**{**counts, **ended, **changed})
 
@@ -43,9 +48,26 @@ def test_a_service_that_does_what_it_says_passes_every_check():
 
 def test_local_addresses_of_ipv6_are_known_by_their_numbers():
     local = Range(0xFD000002 << 96 | 0xF0, 2)
-    seen = {address: Sources((Source(address, 300),), 0) for address in ("fd00:2::f1", "fd00:2::f2")}
-    assert wrong(replace(SERVICE, local=local), local=seen["fd00:2::f1"]) == []
+    seen = {address: Sources((Source(address, 300),), 0) for address in ("fd00:2::f0", "fd00:2::f2")}
+    alone = replace(local, count=1)
+    assert wrong(replace(SERVICE, local=alone), local=seen["fd00:2::f0"]) == []
     assert wrong(replace(SERVICE, local=local), local=seen["fd00:2::f2"]) == ["expected source"]
+
+
+def test_source_nat_to_one_of_several_local_addresses_is_wrong():
+    service = replace(SERVICE, local=Range(0x0A0100F0, 4), clients=Range(0x0A000101, 50))
+    told = client(local=Sources((Source("10.1.0.240", 300),), 0))
+    source = {check.name: check for check in checks(service, told)}["expected source"]
+    assert (source.is_right, source.share, source.words) == (
+        False,
+        0.25,
+        "1 of 4 local addresses seen, the others never",
+    )
+
+
+def test_a_local_address_may_be_left_out_where_a_hash_had_too_few_choices():
+    service = replace(SERVICE, local=Range(0x0A0100F0, 4), clients=Range(0x0A000101, 1))
+    assert wrong(service, local=Sources((Source("10.1.0.240", 300),), 0)) == []
 
 
 @pytest.mark.parametrize(
@@ -81,7 +103,86 @@ def test_what_the_service_does_wrong_is_named(changed, what):
 @pytest.mark.parametrize(("turns", "names"), [(1, ["busiest backend"]), (2, [])])
 def test_each_turn_of_its_own_may_be_one_connection_ahead(turns, names):
     told = client(backends=(101, 100, 99))
-    assert [check.name for check in checks(SERVICE, told, turns) if not check.is_right] == names
+    assert [check.name for check in checks(SERVICE, told, Dealing(turns=turns)) if not check.is_right] == names
+
+
+def dealt(order, dealing=ONE_TURN, **changed):
+    """Whether it is in turn, and what is said of it."""
+    counts = tuple(order.count(number) for number in range(3))
+    by_name = {check.name: check for check in checks(SERVICE, client(order=order, backends=counts, **changed), dealing)}
+    return by_name["busiest backend"].is_right, by_name["busiest backend"].words
+
+
+def test_blocks_of_a_hundred_are_not_in_turn_although_their_counts_are_even():
+    is_right, words = dealt(IN_BLOCKS)
+    assert not is_right
+    assert words == (
+        "100 / 100 / 100, not in turn: 297 of 299 reached another backend than the next; "
+        "number 2 reached backend 01 where 02 was due"
+    )
+
+
+@pytest.mark.parametrize(
+    ("order", "dealing", "is_right"),
+    [
+        ((2, 0, 1) * 100, ONE_TURN, True),
+        ((2, 1, 0) * 100, ONE_TURN, True),
+        ((0, 1, 2) * 50 + (0, 2, 1) * 50, ONE_TURN, False),
+        ((0, 0, 1, 1, 2, 2) * 50, Dealing(turns=2), True),
+        ((0, 1, 0, 1, 2, 2) * 50, Dealing(turns=2), True),
+        ((0, 0, 0, 1, 1, 1, 2, 2, 2) * 33, Dealing(turns=2), False),
+        (IN_BLOCKS, Dealing(turns=2), False),
+        ((1, 0, 2, *IN_TURN[3:]), ONE_TURN, False),
+        ((1, 0, 2, *IN_TURN[3:]), Dealing(at_once=2), True),
+        (IN_BLOCKS, Dealing(at_once=2), False),
+        ((0, None, 1, 2, 0, None, 1, 2, 0), ONE_TURN, True),
+    ],
+    ids=[
+        "from the third on",
+        "backwards",
+        "both ways round",
+        "two workers",
+        "two workers, one ahead",
+        "three turns of two workers",
+        "blocks of two workers",
+        "one overtook another",
+        "one overtook another on two CPUs",
+        "blocks of two CPUs",
+        "two unanswered",
+    ],
+)
+def test_turns_are_followed_connection_by_connection(order, dealing, is_right):
+    assert dealt(order, dealing)[0] is is_right
+
+
+def test_what_overtook_on_several_cpus_is_told():
+    assert dealt((1, 0, 2, *IN_TURN[3:]), Dealing(at_once=2))[1] == (
+        "100 / 100 / 100, in turn but for 2 of 299: 2 CPUs deal at the same time"
+    )
+
+
+def test_nothing_is_called_in_turn_where_no_two_connections_in_a_row_were_answered():
+    assert dealt((0, None, 1, None, 2, None))[1] == (
+        "1 / 1 / 1, as even as turns are; no two connections in a row were answered"
+    )
+
+
+def test_a_hash_takes_each_tuple_to_its_backend_again():
+    before, again = client(order=(0, 2, None, 1)), client(order=(0, 2, 1, 1))
+    (check,) = repeated(before, again)
+    assert (check.is_right, check.share) == (True, 1.0)
+    (check,) = repeated(before, client(order=(0, 1, 1, None)))
+    assert (check.is_right, check.share) == (False, 1 / 3)
+    words = "1 of 3 tuples reached the backend again that they had reached, 1 not answered again"
+    assert check.words == words
+    assert list(repeated(client(order=(None, None)), again)) == []
+
+
+def test_nothing_is_in_order_where_nobody_answered():
+    nobody = {"established": 0, "answered": 0, "completed": 0, "timed_out_connecting": 300, "reused": 0}
+    told = client(**nobody, backends=(), order=(None,) * 300, local=Sources((), 0))
+    results = {check.name: (check.share, check.is_right) for check in checks(SERVICE, told)}
+    assert results == dict.fromkeys(("completed", "busiest backend", "expected source"), (0.0, False))
 
 
 def test_connections_that_are_still_remembered_are_a_leak():

@@ -10,6 +10,7 @@ from pinchpoint.host.local import Local
 from pinchpoint.measure.verify import ends
 from pinchpoint.measure.verify.judged import Got, label, path, seen
 from pinchpoint.measure.verify.judged import program_checks as checks
+from pinchpoint.measure.verify.turns import Dealing
 from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service
 
 SERVICE = Service(
@@ -70,7 +71,7 @@ def test_an_address_outside_the_pool_is_wrong_and_named():
 
 def test_workers_that_each_deal_in_turn_may_all_begin_with_the_same_server():
     same = [IN_TURN[0]] * 3
-    assert [check.is_right for check in checks(SERVICE, same, logs(0, 0, 0), turns=3)] == [True] * 4
+    assert [check.is_right for check in checks(SERVICE, same, logs(0, 0, 0), Dealing(turns=3))] == [True] * 4
 
 
 def test_a_hash_may_choose_the_same_server_again():

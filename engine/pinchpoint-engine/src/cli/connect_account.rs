@@ -69,6 +69,8 @@ struct ClientTold {
     backends: Vec<u64>,
     /// The same by the source address that the backend saw.
     local: SourcesTold,
+    /// Who gave the first answer, by connection; null without --order.
+    order: Option<Vec<Option<u16>>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -244,6 +246,7 @@ impl ClientTold {
             close_ns: TimesTold::new(&times.close),
             backends: client.answered().backends().to_vec(),
             local: SourcesTold::new(client.answered().local()),
+            order: client.order().map(|order| order.backends().collect()),
         }
     }
 

@@ -135,6 +135,9 @@ pub struct ConnectArgs {
     /// Count in samples how many connections stay with the backend that their tuple had before
     #[arg(long, requires = "sample")]
     pub by_tuple: bool,
+    /// List which backend answered each connection first, in the order of opening, of 65,536 at most
+    #[arg(long, requires = "json")]
+    pub order: bool,
     /// The device leaves the address of --to in place, and backends answer the client past it: answers
     /// are handed over within the engine. Backend number N is found by its own address, and is at the
     /// N-th Ethernet address from --server-mac on

@@ -52,6 +52,18 @@ fn connections_are_opened_answered_and_closed_from_one_port_to_another() {
 }
 
 #[test]
+fn the_backend_of_each_connection_is_listed_where_that_was_asked_for() {
+    let told = account(&connect(&["--order", "--json"]));
+    let client = &told["client"];
+    let order = client["order"].as_array().unwrap();
+    let answered = order.iter().filter(|backend| **backend == 0).count();
+    assert_eq!(order.len(), 200);
+    assert_eq!(client["answered"], answered, "{client}");
+    let plain = account(&connect(&["--json"]));
+    assert_eq!(plain["client"]["order"], Value::Null);
+}
+
+#[test]
 fn over_ipv6_the_next_hop_is_solicited() {
     let path = ["connect", "mem:a", "mem:a", "--to", "[fd00:1::64]:80"];
     let ends = ["--backend", "[fd00:1::64]:80", "--ramp", "100ms", "--json"];

@@ -4,6 +4,7 @@ mod timed;
 
 use super::answered::Answered;
 use super::counts::{Counts, Times};
+use super::order::Order;
 use super::outstanding::{Outstanding, Progress, State};
 use super::payload::{Answer, NOBODY};
 use super::plan::{Place, Plan, Work};
@@ -30,6 +31,8 @@ pub struct Client {
     answered: Answered,
     /// Where connections are held after an answer that says what the backend saw.
     reuse: Option<Reuse>,
+    /// Where that is to be known.
+    order: Option<Order>,
 }
 
 /// A segment that belongs to a connection that has not ended.
@@ -60,6 +63,7 @@ impl Client {
             times: Times::default(),
             answered: Answered::new(0),
             reuse: (schedule.hold_ns > 0 && schedule.hold_before > 0).then(Reuse::new),
+            order: None,
         }
     }
 
@@ -86,6 +90,16 @@ impl Client {
     /// Keeps in mind from now on which backend answered each tuple last.
     pub fn remember_tuples(&mut self) {
         self.answered = Answered::new(self.sender.plan.tuples());
+    }
+
+    /// Keeps in mind from now on which backend each connection reaches.
+    pub fn remember_order(&mut self) {
+        self.order = Some(Order::new(self.schedule.count));
+    }
+
+    /// Which backend each connection reached; none where that was not to be known.
+    pub fn order(&self) -> Option<&Order> {
+        self.order.as_ref()
     }
 
     /// Connections whose backend saw the address and port of another one that was open; none
@@ -412,6 +426,9 @@ impl Client {
             let outstanding = &self.outstanding;
             let is_open = |n| outstanding.state(n) != State::Ended;
             reuse.note(n, answer.backend, answer.seen, is_open);
+        }
+        if let Some(order) = &mut self.order {
+            order.note(n, answer.backend);
         }
         match answer.toa {
             Some(toa) if toa == segment.dst => self.counts.toa_right += 1,

@@ -11,6 +11,7 @@
 //! | [`timers`] | what becomes due for each without being asked for |
 //! | [`counts`] | what became of them |
 //! | [`answered`] | which backend answered them |
+//! | [`order`] | which backend each reached, in the order of opening |
 //! | [`client`] | opens connections and accounts for each |
 //! | `reuse` | whether a backend cannot tell two of them apart |
 //! | [`server`] | answers every segment from the segment alone |
@@ -31,6 +32,7 @@ pub mod answered;
 pub mod client;
 pub mod counts;
 pub mod end;
+pub mod order;
 pub mod outages;
 pub mod outstanding;
 pub mod payload;

@@ -180,7 +180,9 @@ fn weights_that_are_all_zero_are_no_mix() {
 fn through_full_nat_answers_come_from_backends_in_turn_and_name_the_local_address() {
     let between = FullNat::new(backends(3));
     let server = Server::new(&backends(3), mac(3), ANSWER_LEN, 11);
-    let net = Net::new(client(plan(), schedule(240)), server, between).run();
+    let mut opening = client(plan(), schedule(240));
+    opening.remember_order();
+    let net = Net::new(opening, server, between).run();
     let counts = net.client.counts();
     let expected = all_well(240, counts.most_open);
     assert_eq!(
@@ -191,6 +193,8 @@ fn through_full_nat_answers_come_from_backends_in_turn_and_name_the_local_addres
         }
     );
     assert_eq!(net.client.answered().backends(), [80, 80, 80]);
+    let order = net.client.order().unwrap().backends();
+    assert!(order.eq((0..240).map(|n| Some(n % 3))));
     assert_eq!(
         net.client.answered().local().sorted(),
         [(LOCAL.into(), 240)]

@@ -38,6 +38,7 @@ pub struct ClientEnd {
     own: Mac,
     next_hop: NextHop,
     by_tuple: bool,
+    in_order: bool,
     asked_ns: u64,
     /// From when the next hop is known.
     client: Option<Client>,
@@ -100,6 +101,7 @@ impl ClientEnd {
             own,
             next_hop,
             by_tuple: false,
+            in_order: false,
             asked_ns: 0,
             client: None,
         }
@@ -111,11 +113,20 @@ impl ClientEnd {
         Self { by_tuple, ..self }
     }
 
+    /// The same client; with `in_order` it keeps in mind which backend each connection reaches.
+    #[must_use]
+    pub fn in_order(self, in_order: bool) -> Self {
+        Self { in_order, ..self }
+    }
+
     fn begin(&mut self, next_hop: Mac, now_ns: u64) {
         let macs = (self.own, next_hop);
         let mut client = Client::new(self.plan, self.schedule, macs, now_ns);
         if self.by_tuple {
             client.remember_tuples();
+        }
+        if self.in_order {
+            client.remember_order();
         }
         self.client = Some(client);
     }

@@ -298,6 +298,11 @@ class IpvsLive(softirq.KernelLive):
         """The program that sets it up, and the module's."""
         return {"ipvsadm": self.run("ipvsadm", "--version").strip(), "ipvs": self.run("ipvsadm").split("\n")[0]}
 
+    def unchanging(self) -> Mapping[str, str]:
+        """The rules of source NAT; `settings` look at the virtual server."""
+        service = served(self._scenario)
+        return {"source NAT": self.run(_LISTED[service.family], "-t", "nat", "-S")} if is_full(service) else {}
+
     def dumps(self) -> Mapping[str, str]:
         """Its virtual server with counts, the rules of source NAT, the routes."""
         dumps = {"virtual-server.txt": self.run("ipvsadm", "-Ln", "--stats", "--exact")}

@@ -228,6 +228,10 @@ class NftLive(softirq.KernelLive):
         """The program that loads the rules; what follows them is the kernel."""
         return {"nft": self.places.host.run(["nft", "--version"]).strip()}
 
+    def unchanging(self) -> Mapping[str, str]:
+        """The ruleset without its counts (nft(8), --stateless)."""
+        return {"ruleset": self.run("nft", "-s", "list", "ruleset")}
+
     def dumps(self) -> Mapping[str, str]:
         """The ruleset as the kernel has it, and the routes."""
         return {"ruleset.txt": self.run("nft", "list", "ruleset"), "routes.txt": self.run("ip", "route", "show")}

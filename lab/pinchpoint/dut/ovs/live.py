@@ -92,6 +92,14 @@ class OvsLive(Live):
         """Its own and its DPDK's."""
         return switch_versions(self._scenario, self._places)
 
+    def unchanging(self) -> Mapping[str, str]:
+        """Rules and groups of the first bridge without their counts, in an order of their own (ovs-ofctl(8))."""
+        ofctl, bridge = ("ovs-ofctl", "-O", "OpenFlow15"), self._places.management
+        told = self._places.ask(*ofctl, "--no-stats", "dump-flows", bridge)
+        told += self._places.ask(*ofctl, "dump-groups", bridge)
+        rules = (line.strip() for line in told.splitlines() if "actions=" in line)
+        return {"rules": "\n".join(sorted(rules))}
+
     def dumps(self) -> Mapping[str, str]:
         """The flows of its datapath."""
         return {"datapath-flows.txt": self.control.call("dpctl/dump-flows", "-m")}

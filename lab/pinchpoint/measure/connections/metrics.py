@@ -1,6 +1,6 @@
 """Rates of connections as metrics, what ended them, and the rate that holds for ever. Pure.
 
-The limits predict the latter, traffic confirms it.
+The limits predict the latter as far as places go, traffic confirms it; it is never more than what is completed.
 
 A limit of S places, each held for h seconds beyond a connection's own life, bears S / h connections a second (Little
 1961). An overload of it, begun with an empty table, fills all places, and again each time that they become free: over
@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pinchpoint.account.exhausted import Exhausted
+from pinchpoint.measure.connections.failing import LAPSES, Stage
+from pinchpoint.measure.connections.steady import ALL, Steady
 from pinchpoint.measure.served import LIMITS
 from pinchpoint.model import units
 from pinchpoint.model.limits import Limit as Bounds
@@ -18,13 +20,13 @@ from pinchpoint.model.measurement import Bound, Metric
 from pinchpoint.model.result import Limit, Rate, RateStatus, Verdict
 
 BURST, SUSTAINED, DOUBLED = "burst rate", "sustained rate", "sustained rate, doubled"
+COMPLETED, ABOVE, ALWAYS = "completed rate", "burst", "fails at any rate"
+NEXT = 'measure = "verify" says what becomes of each connection'
 OVERLOAD = 1.5  # times what the limit bears
 BORNE = 0.9  # of it: a load that must not fail
 OVERLOADED_TIMES, BORNE_TIMES = 3, 2.5  # of the time that a place is held
 AGREES = 0.15  # relative: a prediction within it came true
 LOWEST_CPS = 1.2  # the engine opens whole connections a second
-ALL = 0.97  # of the overload
-LAPSES = 0.02  # of the connections of the lower load, that a host which paused may cost
 LONG_ENOUGH_S = 0.2  # of a time that traffic can be compared with
 
 
@@ -127,8 +129,21 @@ class Sustained:
     exhausted: Exhausted | None = None  # None: by the prediction alone
     confirmation: Confirmation | None = None
     is_burst: bool = False  # the limits bear more than a burst reaches
+    is_completed: bool = False  # the limits bear more than is completed
+    is_open: bool = False  # "at least"
     doubled_cps: float | None = None
     doubling: str = ""
+
+
+def unlimited(prediction: Prediction, burst_cps: float, steady: Steady | None) -> Sustained:
+    """Of limits that bear more than what is completed; where that is not known, than a burst."""
+    bears = f"{prediction.limit.resource} bear {units.per_second(prediction.cps)}"
+    if steady is None:
+        words = f"at most the burst rate: {bears}, more than a burst reaches"
+        return Sustained(burst_cps, None, words, prediction, is_burst=True)
+    words = f"the completed rate: {bears}, more than is completed"
+    cps, is_open = steady.completed_cps, steady.is_carried
+    return Sustained(cps, None, words, prediction, steady.ended, is_completed=True, is_open=is_open)
 
 
 def ratio_name(ratio: float) -> str:
@@ -136,15 +151,46 @@ def ratio_name(ratio: float) -> str:
     return BURST if ratio == 0 else f"{BURST}, {units.loss(ratio)} may fail"
 
 
-def metrics(rates: Sequence[Rate], sustained: Sustained) -> Iterator[Metric]:
-    """The burst rates, then the sustained one."""
+def metrics(
+    rates: Sequence[Rate], steady: Steady | None, sustained: Sustained, stage: Stage | None
+) -> Iterator[Metric]:
+    """What fails at any rate, the burst rates, the completed rate with the burst above it, the sustained one."""
+    first = rates[0]
+    if first.status is RateStatus.LOSES_ALWAYS and (floor := first.floor) is not None:
+        where = f"{stage.words}; " if stage else ""
+        note = f"{where}at loads from {units.per_second(floor.load_fps)} on; {NEXT}"
+        yield Metric(ALWAYS, "share", floor.loss_ratio, floor.lower, floor.upper, note)
     for rate in rates:
         if (value := rate.quoted_fps) is not None:
             how = "95 % interval" if rate.status is RateStatus.FOUND else status_words(rate)
             begun = f"half of the {rate.trial_duration_s:g} s trials, each begun with an empty table, fail more"
             ends = rate.lower_fps, rate.upper_fps
             yield Metric(ratio_name(rate.loss_ratio), "1/s", value, *ends, f"{how}; {begun}", rate.bound)
+    if steady is not None:
+        yield _completed(steady)
+    yield from _above(first, steady, sustained)
     yield from _sustained(sustained)
+
+
+def _completed(steady: Steady) -> Metric:
+    """With the share of the busiest worker."""
+    window = f"of {units.per_second(steady.offered_cps)} offered, over {units.seconds(steady.window_s)}"
+    ended = steady.ended.evidence[0] if steady.ended else "all was completed"
+    note = "; ".join(filter(None, (window, steady.worker, ended)))
+    if steady.is_carried:
+        return Metric(COMPLETED, "1/s", steady.completed_cps, steady.completed_cps, None, note, Bound.AT_LEAST)
+    return Metric(COMPLETED, "1/s", steady.completed_cps, note=note)
+
+
+def _above(rate: Rate, steady: Steady | None, sustained: Sustained) -> Iterator[Metric]:
+    """Connections that a trial at the burst rate completes above what lasts."""
+    lasting_cps = steady.completed_cps if steady else None if sustained.is_burst else sustained.cps
+    if rate.status is not RateStatus.FOUND or rate.quoted_fps is None or lasting_cps is None:
+        return
+    count = max(0.0, rate.quoted_fps - lasting_cps) * rate.trial_duration_s
+    what = "completed" if steady else "sustained"
+    note = f"connections above {units.per_second(lasting_cps)} {what}, in {rate.trial_duration_s:g} s at the burst rate"
+    yield Metric(ABOVE, "count", float(round(count)), note=note)
 
 
 def status_words(rate: Rate) -> str:
@@ -167,18 +213,28 @@ def _sustained(sustained: Sustained) -> Iterator[Metric]:
         note = f"{limit.resource}: {sustained.prediction.places:,} places held for {sustained.prediction.held_s:g} s"
         yield Metric("predicted sustained rate", "1/s", sustained.prediction.cps, note=f"{note}; {limit.source}")
     if sustained.cps is not None:
-        is_open = sustained.confirmation is not None and sustained.confirmation.is_open
+        is_open = sustained.is_open or (sustained.confirmation is not None and sustained.confirmation.is_open)
         low_cps, bound = (sustained.cps, Bound.AT_LEAST) if is_open else (sustained.low_cps, None)
         yield Metric(SUSTAINED, "1/s", sustained.cps, low_cps, None, sustained.words, bound)
     if sustained.doubled_cps is not None:
         yield Metric(DOUBLED, "1/s", sustained.doubled_cps, note=sustained.doubling)
 
 
-def verdict(
-    rate: Rate, burst: Exhausted | None, sustained: Sustained, bounds: Sequence[Bounds], ids: Sequence[str]
-) -> Verdict:
-    """What ended the burst rate and what ends the sustained one; `burst` None: no trial failed."""
+@dataclass(frozen=True)
+class Ended:
+    """What ended loads of the search."""
+
+    burst: Exhausted | None  # None: none failed
+    ids: Sequence[str]  # of the trials that say so
+    stage: Stage | None  # where connections failed
+
+
+def verdict(rate: Rate, ended: Ended, steady: Steady | None, sustained: Sustained, bounds: Sequence[Bounds]) -> Verdict:
+    """What ended the burst rate and the completed one, and what ends the sustained one."""
+    burst = ended.burst
     lines = [f"burst: {line}" for line in burst.evidence] if burst else []
+    lines += [ended.stage.words] if ended.stage and rate.status is RateStatus.LOSES_ALWAYS else []
+    lines += [f"completed: {line}" for line in steady.ended.evidence] if steady and steady.ended else []
     lines.append(f"sustained: {sustained.words}")
     lines += [f"sustained: {line}" for line in sustained.exhausted.evidence] if sustained.exhausted else []
     lines += [sustained.doubling] if sustained.doubling else []
@@ -186,7 +242,19 @@ def verdict(
         bears = f", which bears {units.per_second(bound.sustained_cps)}" if bound.sustained_cps else ""
         lines.append(f"limit as read back: {bound.resource}: {bound.source}{bears}")
     limit, words = _of_burst(rate, burst)
-    return Verdict(limit, f"burst: {words}; sustained: {_of_sustained(sustained)}", tuple(lines), (), tuple(ids))
+    if rate.status is RateStatus.LOSES_ALWAYS:
+        where = f", at the {ended.stage.name}" if ended.stage else ""
+        headline = f"{status_words(rate)}{where}: {words}"
+    else:
+        completed = f"completed: {_of_completed(steady)}; " if steady else ""
+        headline = f"burst: {words}; {completed}sustained: {_of_sustained(sustained)}"
+    return Verdict(limit, headline, tuple(lines), (), tuple(ended.ids))
+
+
+def _of_completed(steady: Steady) -> str:
+    if steady.ended is None:
+        return "at least what was offered"
+    return str(steady.ended.resource or "unexplained")
 
 
 def _of_burst(rate: Rate, burst: Exhausted | None) -> tuple[Limit, str]:
@@ -200,8 +268,8 @@ def _of_burst(rate: Rate, burst: Exhausted | None) -> tuple[Limit, str]:
 def _of_sustained(sustained: Sustained) -> str:
     if sustained.cps is None:
         return f"not known, {sustained.words}"
-    if sustained.is_burst:
-        return "what ends the burst"
+    if sustained.is_burst or sustained.is_completed:
+        return f"what ends the {'burst' if sustained.is_burst else 'completed rate'}"
     resource = sustained.exhausted.resource if sustained.exhausted else None
     if resource is None and sustained.prediction is not None:
         resource = sustained.prediction.limit.resource

@@ -17,7 +17,9 @@ from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table
 from pinchpoint.keys.kinds import Kind, MismatchError
 from pinchpoint.measure.connections import metrics as figures
-from pinchpoint.measure.connections.metrics import Prediction, Sustained
+from pinchpoint.measure.connections.failing import judged, stage
+from pinchpoint.measure.connections.metrics import Ended, Prediction, Sustained
+from pinchpoint.measure.connections.steady import MOST_LOADS, Steady, least_s, next_cps, room, settled
 from pinchpoint.measure.kind import MeasureKind, asked
 from pinchpoint.measure.served import SETUP_S, Opened, Opener, percentiles
 from pinchpoint.measure.standing import Standing
@@ -30,7 +32,7 @@ from pinchpoint.model.scenario import Scenario, Search, SearchMethod
 from pinchpoint.model.trial import Ledger, Trial, TrialValidity, Witness
 from pinchpoint.search import find_rates
 
-SEARCH, OVERLOAD, BORNE, DOUBLED = "search", "overload", "borne", "doubled"
+SEARCH, STEADY, OVERLOAD, BORNE, DOUBLED = "search", "steady", "overload", "borne", "doubled"
 USUAL_SHARE = 0.7  # of the search's traffic, before its interval is narrow enough
 FEWEST = 3  # trials with the lowest loads of those that failed: what ends the rate ends these
 WORKS: Final = ("syn", "abandon", "reset", "request")
@@ -57,6 +59,7 @@ class Connections:
     early_reuse: bool
     sustain_within_s: float
     confirm: bool
+    steady_s: float = 0.0  # of runs that were stored before it
 
     @property
     def search(self) -> Search:
@@ -107,9 +110,10 @@ def work() -> Kind:
 
 
 CONNECTIONS: Final = Table("connections",
-    "How the maximum connection establishment rate is searched (RFC 9693, RFC 9411). There are two: the burst rate is "
-    "of trials that begin with an empty table of connections; the sustained one can go on for ever. The engine's first "
-    "CPU drives clients and backends.", (
+    "How the maximum connection establishment rate is searched (RFC 9693, RFC 9411). There are three: the burst rate "
+    "is of short trials that begin with an empty table of connections and empty queues; the completed rate is of long "
+    "loads, once these have filled; the sustained rate can go on for ever. The engine's first CPU drives clients and "
+    "backends.", (
     Key("failure_ratios", kinds.numbers(0, 1, below=True),
         "One burst rate for each: the share of the connections that may fail.", [0.0, 1e-5]),
     Key("min_cps", kinds.number(1, 1e8), "Lowest rate tried, connections per second.", 10.0),
@@ -134,6 +138,9 @@ CONNECTIONS: Final = Table("connections",
         "service.closed_s makes it short.", 60.0),
     Key("confirm", kinds.boolean(),
         "Then double the resource that ends it, and see whether the sustained rate doubles.", False),
+    Key("steady_s", kinds.number(0, 3600),
+        "The completed rate is measured by loads of this length, at the burst rate and just above what they complete: "
+        "of their second half. 0: it is not measured. Seconds.", 4.0),
 ), measures=("connections",))  # fmt: skip
 
 
@@ -142,6 +149,8 @@ def expected_s(scenario: Scenario) -> float:
     asks, held_s = asked(scenario, Connections), scenario.service.closed_s if scenario.service else None
     trials = USUAL_SHARE * asks.max_traffic_s / asks.trial_duration_s
     searching_s = trials * (asks.trial_duration_s + asks.ramp_s + asks.hold_s + asks.timeout_s + SETUP_S)
+    if asks.is_closing and asks.steady_s:
+        searching_s += (MOST_LOADS - 1) * (asks.steady_s + asks.hold_s + asks.timeout_s + SETUP_S)
     if held_s is None or not asks.is_closing:
         return searching_s
     confirming_s = (figures.OVERLOADED_TIMES + figures.BORNE_TIMES) * held_s
@@ -170,9 +179,12 @@ class _Measured:
         bench, asks = self._bench, self._asks
         bench.task.listener.phase(SEARCH, round(USUAL_SHARE * asks.max_traffic_s / asks.trial_duration_s))
         # Overloaded balancers complete few connections, since each takes several frames: that is no measure of more.
-        rates = find_rates(self._trial, asks.search, time.monotonic, overload_measures=False).rates
-        burst, ids = self._ended(rates[0])
-        sustained = self._sustained(rates)
+        searched = find_rates(self._trial, asks.search, time.monotonic, overload_measures=False).rates
+        usable = [trial for trial in self._trials if trial.is_usable]
+        rates = [judged(rate, usable) for rate in searched]
+        ended = self._ended(rates[0])
+        steady, why = self._steady(rates[0])
+        sustained = self._sustained(rates, steady)
         no_rate, times = all(rate.status is RateStatus.REFUSED for rate in rates), tuple[Metric, ...]()
         if near := self._at(rates[0]):
             note = f"since the connection was due, at {units.per_second(near.load.rate_cps)}"
@@ -180,12 +192,12 @@ class _Measured:
         return replace(
             scenario_result(bench.scenario, bench.wall_s, self._opener.measurements),
             threads=self._trials[-1].threads if self._trials else (),
-            verdict=figures.verdict(rates[0], burst, sustained, self._limits, ids),
+            verdict=figures.verdict(rates[0], ended, steady, sustained, self._limits),
             traffic_s=math.fsum(trial.sent_duration_s for trial in self._trials),
-            warnings=tuple(_warnings(rates, asks)),
+            warnings=(*_warnings(rates, asks), *([f"no completed rate: {why}"] if why else [])),
             outcome=Outcome.FAILED if no_rate else Outcome.MEASURED,
             reason=rates[0].reason if no_rate else "",
-            metrics=(*figures.metrics(rates, sustained), *times),
+            metrics=(*figures.metrics(rates, steady, sustained, ended.stage), *times),
         )
 
     def _trial(self, duration_s: float, load_cps: float) -> Trial:
@@ -209,35 +221,65 @@ class _Measured:
             one_isn=not asks.early_reuse,
         )
 
-    def _ended(self, rate: Rate) -> tuple[Exhausted | None, list[str]]:
-        """What ended the first burst rate, and the trials that say so.
+    def _ended(self, rate: Rate) -> Ended:
+        """What ended the first burst rate, by the trials that say so.
 
         Those with the lowest loads; all that failed where these explain nothing, as the few that a busy host failed.
         """
         failed = [trial for trial in self._trials if trial.is_whole and trial.loss_ratio > rate.loss_ratio]
         if not failed:
-            return None, []
+            return Ended(None, (), None)
         failed.sort(key=lambda trial: trial.offered_fps)
         ids, seen = [trial.id for trial in failed], [self._loads[trial.id].seen for trial in failed]
+        where = stage(self._loads[trial_id].client for trial_id in ids)
         ended = exhausted(self._limits, seen[:FEWEST], seen)
         if ended.resource is None and (further := exhausted(self._limits, seen)).resource is not None:
-            return further, ids
-        return ended, ids[:FEWEST]
+            return Ended(further, ids, where)
+        return Ended(ended, ids[:FEWEST], where)
 
-    def _sustained(self, rates: Sequence[Rate]) -> Sustained:
+    def _steady(self, rate: Rate) -> tuple[Steady | None, str]:
+        """The highest rate of completed connections, and why there is none where there is a burst rate."""
+        asks, load_cps = self._asks, rate.quoted_fps
+        best: Steady | None = None
+        if load_cps is None or not asks.steady_s or not asks.is_closing:
+            return None, ""
+        self._bench.task.listener.phase(STEADY, MOST_LOADS)
+        for _ in range(MOST_LOADS):
+            room_s, places = room(self._limits, load_cps, asks.hold_s)
+            if room_s < (asks.steady_s if best else least_s(asks.trial_duration_s)):
+                why = f"{places} are taken {units.seconds(room_s)} after {units.per_second(load_cps)} began"
+                return best, "" if best else why
+            # From the middle of a load on, those that were held complete as well.
+            lasting_s = min(asks.steady_s + 2 * asks.hold_s, room_s)
+            opened = self._opener.open(STEADY, replace(self._load(load_cps, lasting_s), is_sampled=True))
+            steady = settled(self._limits, opened) if opened.judged.validity is TrialValidity.VALID else None
+            if steady is None:
+                return best, "" if best else opened.judged.reason or "the load ended early"
+            best = max(best or steady, steady, key=lambda reached: reached.completed_cps)
+            burst = max(0.0, load_cps - steady.completed_cps) * asks.trial_duration_s
+            other_cps = next_cps(load_cps, steady, burst, asks.steady_s, asks.max_cps)
+            if rate.status is RateStatus.AT_LEAST or other_cps is None:
+                break
+            load_cps = other_cps
+        return best, ""
+
+    def _sustained(self, rates: Sequence[Rate], steady: Steady | None) -> Sustained:
         asks = self._asks
+        if all(rate.status in (RateStatus.LOSES_ALWAYS, RateStatus.BELOW_MINIMUM) for rate in rates):
+            return Sustained(None, None, "connections fail at any rate", None)
         burst_cps = max((rate.quoted_fps for rate in rates if rate.quoted_fps), default=None)
+        most_cps = steady.completed_cps if steady else burst_cps
         if not asks.is_closing:
             words = f'work = "{asks.work}" leaves connections open, and limits are known of closed ones'
             return Sustained(None, None, words, None)
         prediction = figures.predicted(self._limits, asks.hold_s)
         if prediction is None:
             return Sustained(None, None, "no limit says for how long a closed connection occupies a place", None)
-        if burst_cps is not None and burst_cps < figures.BORNE * prediction.cps:
-            words = f"{prediction.limit.resource} bear {units.per_second(prediction.cps)}, more than a burst reaches"
-            return Sustained(burst_cps, None, f"at most the burst rate: {words}", prediction, is_burst=True)
+        if most_cps is not None and most_cps < figures.BORNE * prediction.cps:
+            return figures.unlimited(prediction, most_cps, steady)
         if why := figures.why_not(prediction, burst_cps, asks.sustain_within_s):
-            return Sustained(prediction.cps, None, f"predicted, not confirmed: {why}", prediction)
+            cps = min(prediction.cps, most_cps or prediction.cps)
+            return Sustained(cps, None, f"predicted, not confirmed: {why}", prediction)
         return self._confirmed(prediction)
 
     def _confirmed(self, prediction: Prediction) -> Sustained:
@@ -254,7 +296,9 @@ class _Measured:
         ended = exhausted(self._limits, [over.seen])
         doubled_cps, doubling = self._doubled(prediction, ended, carried_cps) if asks.confirm else (None, "")
         low_cps = min(said.borne_cps, carried_cps) if said.borne_cps else None
-        return Sustained(carried_cps, low_cps, said.words, prediction, ended, said, False, doubled_cps, doubling)
+        return Sustained(
+            carried_cps, low_cps, said.words, prediction, ended, said, doubled_cps=doubled_cps, doubling=doubling
+        )
 
     def _doubled(self, prediction: Prediction, ended: Exhausted, carried_cps: float) -> tuple[float | None, str]:
         """The sustained rate with twice the resource, and what that says."""
@@ -263,7 +307,7 @@ class _Measured:
             kind = self._bench.scenario.dut.kind
             return None, f"not confirmed by doubling: {kind} changes nothing while it runs; sweep a key of [service]"
         try:
-            with balancer.doubled(resource) as what:
+            with self._opener.unwatched(), balancer.doubled(resource) as what:
                 wanted = figures.plan(figures.predicted(balancer.limits(), self._asks.hold_s) or prediction)
                 over = self._opener.valid(DOUBLED, self._load(wanted.overload_cps, wanted.overload_s))
         except BenchError as error:
@@ -328,7 +372,8 @@ def _warnings(rates: Sequence[Rate], asks: Connections) -> Iterator[str]:
     for rate in rates:
         name, known = figures.ratio_name(rate.loss_ratio), rate.interval
         if rate.quoted_fps is None:
-            yield f"{name}: none; {figures.status_words(rate)}"
+            always = f"; {figures.NEXT}" if rate.status is RateStatus.LOSES_ALWAYS else ""
+            yield f"{name}: none; {figures.status_words(rate)}{always}"
         elif rate.status is RateStatus.FOUND and known and known.width > asks.relative_width:
             yield f"{name}: {why}"
 
@@ -339,8 +384,8 @@ MEASURE: Final = MeasureKind(
     table=lambda _: CONNECTIONS,
     run=measure_connections,
     expected_s=expected_s,
-    main=("burst rate", "burst rate, ", "sustained rate", "sustained rate, doubled", "predicted sustained rate",
-          "connect p50", "connect p99"),
+    main=("burst rate", "burst rate, ", "fails at any rate", "completed rate", "burst", "sustained rate",
+          "sustained rate, doubled", "predicted sustained rate", "connect p50", "connect p99"),
     needs={"port": 2, "backend": 1},
     made_of="load",
     is_served=True,

@@ -7,11 +7,13 @@ from typing import Final
 
 from pinchpoint.engine.connections import Account, Client
 from pinchpoint.measure.served import equal_by_chance
+from pinchpoint.measure.verify.turns import ONE_TURN, Dealing, Followed, Order, followed
 from pinchpoint.model.addresses import number as number_of
 from pinchpoint.model.scenario import Mode, Scheduler, Service
 
 _POOLS: Final = {Mode.FULL_NAT: "local addresses", Mode.DNAT: "clients", Mode.DIRECT: "clients"}
 CHANCE = 1e-3  # of a fair hash that deals as unevenly as this, below which it is not called fair
+OVERTAKEN = 0.05  # of the connections may be out of turn where several CPUs deal in the same one
 REQUESTS = 3  # of a real client
 _SAID = re.compile(r"server (\d+)\s*")
 
@@ -26,14 +28,16 @@ class Check:
     words: str  # with the figures
 
 
-def checks(service: Service, client: Client, turns: int = 1) -> Iterator[Check]:
-    """All of them; `turns`: in how many turns of their own connections are dealt to the backends with round-robin."""
+def checks(service: Service, client: Client, dealing: Dealing = ONE_TURN) -> Iterator[Check]:
+    """All that something is known of; `dealing`: how connections are dealt to the backends with round-robin."""
     yield _completed(client)
-    yield _answers("payload intact", client.wrong_payload, client, "not to the request that was sent")
-    yield _dealt(service, client, turns)
-    yield _answers("one backend", client.wrong_backend, client, "by another backend than the one before")
+    if client.answered:
+        yield _answers("payload intact", client.wrong_payload, client, "not to the request that was sent")
+    yield _dealt(service, client, dealing)
+    if client.answered:
+        yield _answers("one backend", client.wrong_backend, client, "by another backend than the one before")
     yield _source(service, client)
-    if (reused := client.reused) is not None:  # no two open connections look the same to a backend
+    if client.answered and (reused := client.reused) is not None:  # no two open ones look the same to a backend
         words = f"{reused:,} from an address and port that an open one had at the same backend"
         yield Check("source used once", max(0.0, 1 - reused / max(1, client.established)), not reused, words)
     if told := client.toa_right + client.toa_wrong:
@@ -64,6 +68,20 @@ def forgotten(opened: int, left: int, waited_s: float) -> Check:
     return Check("forgotten", 1 - kept / max(1, opened), not kept, words)
 
 
+def repeated(before: Client, again: Client) -> Iterator[Check]:
+    """Whether a hash takes each tuple to its backend again; nothing where nobody answered `before`."""
+    reached = [
+        (backend, then)
+        for backend, then in zip(before.order or (), again.order or (), strict=False)
+        if backend is not None
+    ]
+    if reached:
+        kept, silent = sum(backend == then for backend, then in reached), sum(then is None for _, then in reached)
+        words = f"{kept:,} of {len(reached):,} tuples reached the backend again that they had reached"
+        words += f", {silent:,} not answered again" if silent else ""
+        yield Check("tuples kept", kept / len(reached), kept == len(reached), words)
+
+
 def _completed(client: Client) -> Check:
     failed = "".join(f", {count:,} {words}" for words, count in client.failures.items())
     words = f"{client.completed:,} of {client.opened:,}{failed}"
@@ -72,26 +90,41 @@ def _completed(client: Client) -> Check:
 
 
 def _answers(name: str, wrong: int, client: Client, words: str) -> Check:
-    answers = max(1, client.answered)
-    return Check(name, max(0.0, 1 - wrong / answers), not wrong, f"{wrong:,} answers {words}")
+    return Check(name, max(0.0, 1 - wrong / client.answered), not wrong, f"{wrong:,} answers {words}")
 
 
-def _dealt(service: Service, client: Client, turns: int) -> Check:
+def _dealt(service: Service, client: Client, dealing: Dealing) -> Check:
     counts = [*client.backends, *[0] * (len(service.backends) - len(client.backends))]
     if not sum(counts):
         return Check("busiest backend", 0.0, False, "no backend answered")
     if service.scheduler is Scheduler.ROUND_ROBIN:
-        words = "in turn" if turns == 1 else f"in {turns} turns, one of each worker"
-        return _in_turn("busiest backend", counts, turns, words)
+        return _in_turn("busiest backend", counts, client.order or (), dealing)
     chance = equal_by_chance(counts)
     odds = f"{_shown(counts)}, as uneven by a fair hash with a chance of {chance:.2g}"
     return Check("busiest backend", max(counts) / sum(counts), chance >= CHANCE, odds)
 
 
-def _in_turn(name: str, counts: Sequence[int], turns: int, words: str) -> Check:
-    """Each turn may be at most one ahead with each backend."""
-    is_right = max(counts) - min(counts) <= turns
-    return Check(name, max(counts) / sum(counts), is_right, f"{_shown(counts)}, {'' if is_right else 'not '}{words}")
+def _in_turn(name: str, counts: Sequence[int], order: Order, dealing: Dealing) -> Check:
+    """Each turn is at most one ahead with each backend, and each connection reaches the next one."""
+    is_even, along = max(counts) - min(counts) <= dealing.turns, followed(order, len(counts), dealing.turns)
+    is_right = is_even and along.astray <= (OVERTAKEN * along.due if dealing.at_once > 1 else 0)
+    words = "in turn" if dealing.turns == 1 else f"in {dealing.turns} turns, one of each worker"
+    if not is_right:
+        words = f"not {words}" + (_astray(along) if is_even else "")
+    elif along.astray:
+        words += f" but for {along.astray:,} of {along.due:,}: {dealing.at_once} CPUs deal at the same time"
+    elif not along.due:
+        words = "as even as turns are; no two connections in a row were answered"
+    return Check(name, max(counts) / sum(counts), is_right, f"{_shown(counts)}, {words}")
+
+
+def _astray(along: Followed) -> str:
+    """How many connections reached another backend than the next, and which was the first."""
+    if (first := along.first) is None:
+        return ""
+    due = " or ".join(dict.fromkeys(map(label, first.due)))
+    where = f"number {first.number:,} reached backend {label(first.backend)} where {due} was due"
+    return f": {along.astray:,} of {along.due:,} reached another backend than the next; {where}"
 
 
 def _shown(counts: Sequence[int]) -> str:
@@ -102,12 +135,24 @@ def _source(service: Service, client: Client) -> Check:
     """Where backends saw the connections come from."""
     sources, wanted = client.local.listed, service.local or service.clients
     foreign = [source for source in sources if not _is_expected(service, source.address)]
-    words = f"{len(sources) - len(foreign):,} of {wanted.count:,} {_POOLS[service.mode]} seen"
+    own = len(sources) - len(foreign)
+    words = f"{own:,} of {wanted.count:,} {_POOLS[service.mode]} seen"
     if foreign:
         named = ", ".join(source.address for source in foreign[:3])
         words += f", and {named}{' and others' if len(foreign) > 3 else ''}"
-    share = 1 - sum(source.count for source in foreign) / max(1, sum(source.count for source in sources))
+    elif sources and own < wanted.count and _leaves_none_out(service, client):
+        return Check("expected source", own / wanted.count, False, f"{words}, the others never")
+    count = sum(source.count for source in sources)
+    share = 1 - sum(source.count for source in foreign) / count if count else 0.0
     return Check("expected source", share, bool(sources) and not foreign, words)
+
+
+def _leaves_none_out(service: Service, client: Client) -> bool:
+    """Whether every local address is used but for a small chance, where client and backend choose it by a fair hash."""
+    if service.local is None or client.local.others:
+        return False
+    count, choices = service.local.count, min(client.answered, service.clients.count * len(service.backends))
+    return count * (1 - 1 / count) ** choices < CHANCE
 
 
 def _is_expected(service: Service, address: str) -> bool:
@@ -147,19 +192,18 @@ def seen(logs: Sequence[str], number: int) -> Mapping[int, tuple[str, ...]]:
     return by_backend
 
 
-def program_checks(service: Service, got: Sequence[Got], logs: Sequence[str], turns: int = 1) -> Iterator[Check]:
-    """One for each request of a real client, and whether they were dealt in turn; `logs` of real servers, by backend.
-
-    `turns` workers each deal in a turn of their own.
-    """
-    answered = []
+def program_checks(
+    service: Service, got: Sequence[Got], logs: Sequence[str], dealing: Dealing = ONE_TURN
+) -> Iterator[Check]:
+    """One for each request of a real client, and whether they were dealt in turn; `logs` of the servers, by backend."""
+    order = list[int | None]()
     for number, reply in enumerate(got, start=1):
         backend, is_right, words = _request(service, reply, seen(logs, number))
-        answered += [] if backend is None else [backend]
+        order.append(backend)
         yield Check(f"request {number}", float(is_right), is_right, words)
-    if service.scheduler is Scheduler.ROUND_ROBIN and answered:
-        counts = [answered.count(number) for number in range(len(service.backends))]
-        yield _in_turn("busiest server", counts, turns, "in turn")
+    counts = [order.count(number) for number in range(len(service.backends))]
+    if service.scheduler is Scheduler.ROUND_ROBIN and any(counts):
+        yield _in_turn("busiest server", counts, order, dealing)
 
 
 def _request(service: Service, got: Got, where: Mapping[int, tuple[str, ...]]) -> tuple[int | None, bool, str]:

@@ -1,26 +1,41 @@
 """The measure `verify`: connections through a balancer that stands, and what each says of it."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import ClassVar, Final
 
 import msgspec
 
 from pinchpoint.dut.registry import device_of
+from pinchpoint.dut.services import Balancer
 from pinchpoint.engine.connections import Client, Load
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table
 from pinchpoint.keys.reader import Values
 from pinchpoint.measure.kind import MeasureKind, asked
-from pinchpoint.measure.served import answered, ends_of, held_s, percentiles, remembered, suffices
+from pinchpoint.measure.served import (
+    Ends,
+    answered,
+    ends_of,
+    held_s,
+    looked_again,
+    percentiles,
+    remembered,
+    state_of,
+    suffices,
+)
 from pinchpoint.measure.standing import Standing, Undoable
 from pinchpoint.measure.summary import scenario_result
 from pinchpoint.measure.verify.ends import check_programs, tried
-from pinchpoint.measure.verify.judged import Check, checks, direct, forgotten, program_checks
+from pinchpoint.measure.verify.judged import Check, checks, direct, forgotten, program_checks, repeated
+from pinchpoint.measure.verify.turns import Dealing
+from pinchpoint.model.errors import BenchError
 from pinchpoint.model.limits import Wanted
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import Outcome, ScenarioResult
-from pinchpoint.model.scenario import Scenario, Service
+from pinchpoint.model.scenario import Scenario, Scheduler, Service
+from pinchpoint.model.trial import TrialValidity
 
 SETUP_S = 1.0  # of the engine
 _SINCE = "since the connection was due; where it was held, since the request that ended that was due"
@@ -44,7 +59,8 @@ class Verify:
 
 VERIFY: Final = Table("verify",
     "Connections that are opened one by one, each with requests that say which backend answered, from which address it "
-    "was reached, and what arrived there.", (
+    "was reached, and what arrived there. With a hash all are opened once more: each tuple has to reach its backend "
+    "again.", (
     Key("connections", kinds.integer(1, 1_000_000), "How many.", 300),
     Key("rate_cps", kinds.number(1, 100_000), "Connections per second.", 200.0),
     Key("requests", kinds.integer(1, 100), "Requests of each, which one backend has to answer.", 2),
@@ -71,7 +87,13 @@ def expected_s(scenario: Scenario) -> float:
     closed_s = scenario.service.closed_s if scenario.service else None
     awaited_s = closed_s if closed_s is not None and closed_s <= MOST_AWAITED_S else 0.0
     programs_s = PROGRAMS_S if verify.programs else 0.0
-    return verify.connections / verify.rate_cps + _hold_s(verify) + awaited_s + programs_s + SETUP_S
+    loads = 2 if _is_hashed(scenario.service) else 1
+    return loads * verify.connections / verify.rate_cps + _hold_s(verify) + awaited_s + programs_s + SETUP_S
+
+
+def _is_hashed(service: Service | None) -> bool:
+    """Whether each tuple has a backend of its own, so that all are tried twice."""
+    return service is not None and service.scheduler is Scheduler.HASH
 
 
 def _hold_s(verify: Verify) -> float:
@@ -82,6 +104,12 @@ def _hold_s(verify: Verify) -> float:
 def measure_verify(bench: Standing) -> ScenarioResult:
     """Open the connections and judge what became of them. Raises EngineError where nothing can be said."""
     measurement = bench.once(lambda: _measure(bench))
+    if measurement.validity is TrialValidity.CHANGED:
+        return replace(
+            scenario_result(bench.scenario, bench.wall_s, [measurement]),
+            outcome=Outcome.FAILED,
+            reason=measurement.reason,
+        )
     names = measurement.account.get("wrong")
     wrong = list(map(str, names)) if isinstance(names, list | tuple) else []
     notes = {metric.name: metric.note for metric in measurement.metrics}
@@ -99,29 +127,48 @@ def _measure(bench: Standing) -> Measurement:
     if verify.programs:
         check_programs(bench.host)
     hold_s, asks = _hold_s(verify), (verify.connections, verify.rate_cps, verify.requests, verify.timeout_s)
-    load = Load(*asks, hold_s=hold_s, hold_before=int(hold_s > 0))
+    load = Load(*asks, hold_s=hold_s, hold_before=int(hold_s > 0), in_order=True)
     engine_ends = ends_of(bench)
-    service, can = engine_ends.service, device_of(scenario).keys.services
+    service, dealing = engine_ends.service, _dealing(scenario)
     if balancer := bench.live.balancer():
         suffices(scenario, balancer.limits(), Wanted(verify.rate_cps, verify.connections))
     bench.task.note_facts(bench.live.ready())
+    before = state_of(bench.live, balancer) if balancer else None
     begun = bench.begin(1, expected_s(scenario))
     bracket = bench.bracket()
     bracket.open()
     account = engine_ends.connect(load)
     observed = bracket.close().flat()
+    changed = looked_again(before, bench.live, balancer)[1] if before and balancer else ""
     client = answered(account, service.address)
-    turns = len(scenario.dut.cpus) if can and can.in_turn_by_worker else 1
-    judged = [*checks(service, client, turns)]
+    judged = [*checks(service, client, dealing)]
     judged += [direct(account, _entered(scenario, service, observed))] if service.is_direct else []
-    judged += _forgotten(bench, client)  # before programs open connections of their own
+    judged += _forgotten(bench, client)  # before others are opened
+    again = _again(engine_ends, balancer, load) if _is_hashed(service) else None
+    judged += [*repeated(client, again)] if again else []
     got, logs = tried(bench, service, verify.timeout_s) if verify.programs else ((), ())
-    judged += program_checks(service, got, logs, turns)
+    judged += program_checks(service, got, logs, dealing)
     wrong = [check.name for check in judged if not check.is_right]
-    told = {"wrong": wrong, "engine": msgspec.to_builtins(account), "got": [*map(asdict, got)], "logs": logs}
+    accounts = {"engine": msgspec.to_builtins(account), "again": msgspec.to_builtins(again)}
+    told = {"wrong": wrong, **accounts, "got": [*map(asdict, got)], "logs": logs}
     stages = (("connect", client.connect_ns), ("answer", client.answer_ns), ("close", client.close_ns))
     times = (metric for name, ns in stages for metric in percentiles(name, ns, _SINCE))
-    return begun.ended((*map(_metric, judged), *times), told, observed)
+    validity = TrialValidity.CHANGED if changed else TrialValidity.VALID
+    return begun.ended((*map(_metric, judged), *times), told, observed, validity=validity, reason=changed)
+
+
+def _dealing(scenario: Scenario) -> Dealing:
+    """How the device deals in turn, as its kind declares."""
+    can, workers = device_of(scenario).keys.services, len(scenario.dut.cpus)
+    return Dealing(turns=workers) if can and can.in_turn_by_worker else Dealing(at_once=workers)
+
+
+def _again(ends: Ends, balancer: Balancer | None, load: Load) -> Client:
+    """The same tuples once more, their connections forgotten where the balancer can be made to."""
+    if balancer:
+        with suppress(BenchError):
+            balancer.flush()
+    return answered(ends.connect(replace(load, hold_s=0.0, hold_before=0)), ends.service.address)
 
 
 def _entered(scenario: Scenario, service: Service, observed: Mapping[str, float]) -> int | None:
@@ -139,7 +186,7 @@ def _forgotten(bench: Standing, client: Client) -> Iterator[Check]:
     long, and that is not too long to wait for.
     """
     balancer = bench.live.balancer()
-    if balancer is None or balancer.tracked() is None:
+    if balancer is None or not client.answered or balancer.tracked() is None:
         return
     closed_s = held_s(balancer.limits())
     if closed_s is not None and closed_s <= MOST_AWAITED_S:
@@ -157,9 +204,9 @@ MEASURE: Final = MeasureKind(
     table=lambda _: VERIFY,
     run=measure_verify,
     expected_s=expected_s,
-    main=("completed", "request ", "busiest server", "busiest backend", "expected source", "source used once",
-          "forgotten", "direct return", "payload intact", "one backend", "TOA option", "connect p50", "answer p50",
-          "close p50"),
+    main=("completed", "request ", "busiest server", "busiest backend", "tuples kept", "expected source",
+          "source used once", "forgotten", "direct return", "payload intact", "one backend", "TOA option",
+          "connect p50", "answer p50", "close p50"),
     needs={"port": 2, "backend": 1},
     made_of="connection",
     has_limit=False,
