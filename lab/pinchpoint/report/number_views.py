@@ -12,7 +12,7 @@ from pinchpoint.model import units
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.groups import grouped
 from pinchpoint.model.measurement import Measurement, Metric
-from pinchpoint.model.result import Limit, Outcome, Rate, RateStatus, ReceiveRate, ScenarioResult
+from pinchpoint.model.result import Limit, LossShare, Outcome, Rate, RateStatus, ReceiveRate, ScenarioResult
 from pinchpoint.model.series import levels_of, with_unit
 from pinchpoint.model.study import Bound, Curve, CurvePoint, Published, Study
 from pinchpoint.model.terms import MRR, THREAD_BUSY, is_band, is_rate
@@ -25,6 +25,7 @@ INTERVALS: Final = (
     "Intervals are of this measured time on this host. For the next run: --repeats N, or pinchpoint pilot, which also "
     "says how many repeats are enough"
 )
+BAND_SHARE: Final = 0.1  # of the trials that lose at the low end of a band: as many far below the rate are a doubt
 _FEW: Final = 4  # metrics of a measure that is not listed, and columns of measurements
 
 
@@ -130,16 +131,23 @@ def facts(result: ScenarioResult) -> Iterator[str]:
                 f"{units.frames(gap.longer_ring)} gives {units.fps(gap.longer_ring_fps)} "
                 "(a prediction that pinchpoint explain can test)"
             )
-        if (half := ndr.at_half) and half.losing:
-            counts = f"{half.losing} of {half.trials} at {units.fps(half.load_fps)}, half of the {ndr.name}"
-            yield f"{units.share(half.share)} of the trials lose at any load that was tried: {counts}"
+        if (half := ndr.at_half) and 0 < half.share < BAND_SHARE:
+            yield _losing_at_half(ndr, half)
         if ndr.unusable_share:
             share = units.share(ndr.unusable_share)
             yield f"{share} of the trials were not usable: the engine's receiving core stood still"
 
 
+def _losing_at_half(rate: Rate, half: LossShare) -> str:
+    counts = f"{half.losing} of {half.trials} at {units.fps(half.load_fps)}, half of the {rate.name}"
+    return f"{units.share(half.share)} of the trials lose at any load that was tried: {counts}"
+
+
 def warnings(result: ScenarioResult) -> Iterator[str]:
     """Where the rates need care: the counts contradict them, the load before matters, overload makes it slower."""
+    for ndr in result.rates[:1]:
+        if (half := ndr.at_half) and half.share >= BAND_SHARE:
+            yield _losing_at_half(ndr, half)
     for rate in result.rates:
         if rate.claim and not rate.claim.holds:
             below, above = rate.claim.below, rate.claim.above

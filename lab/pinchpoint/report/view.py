@@ -10,7 +10,7 @@ from typing import Final
 
 from pinchpoint.model import units
 from pinchpoint.model.causes import CYCLES, LOSS, Branch, Explanation, Standing, Suspicion, Tried
-from pinchpoint.model.effective import by_name, group_of
+from pinchpoint.model.effective import by_name, group_of, table_in
 from pinchpoint.model.groups import grouped
 from pinchpoint.model.measurement import Measurement, Profile
 from pinchpoint.model.offload import Offload
@@ -202,6 +202,18 @@ class ScenarioView:
     brief: bool = False  # a unit of a big sweep: its search is not drawn
     swept: bool = False  # a curve shows it: its details are folded away
     like: str = ""  # another unit of the same sweep, under which plan and settings stand; empty: here
+    asked_width: float | None = None  # of the rates' intervals, relative to their upper ends; None: not known
+
+    @property
+    def trust(self) -> tuple[int, int]:
+        """How many of the reasons to trust its numbers hold, of how many: a warning is one that does not."""
+        return sum(check.good for check in self.checks), len(self.checks) + len(self.warnings)
+
+    @property
+    def too_wide(self) -> str:
+        """That the interval of its first rate is no reason to trust it; empty otherwise."""
+        wide = (rate for rate in self.rates[:1] if words.too_wide(rate, self.asked_width))
+        return next((words.interval_check(rate, self.asked_width).text for rate in wide), "")
 
     @property
     def cautions(self) -> tuple[str, ...]:
@@ -318,6 +330,8 @@ def _scenario(
     trials: Sequence[Trial],
     measurements: Sequence[Measurement],
 ) -> ScenarioView:
+    width = table_in(asked, "search").get("relative_width")
+    asked_width = width if isinstance(width, float) else None
     return ScenarioView(
         name=name,
         title=result.title if result else str(asked.get("title", name)),
@@ -329,7 +343,7 @@ def _scenario(
         limit=words.pinched_by(result) if result else words.NOT_MEASURED,
         sentence=words.verdict_sentence(result) if result else "",
         unexplained=words.unexplained(result, trials),
-        checks=words.checks(result, trials) if result else (),
+        checks=words.checks(result, trials, asked_width) if result else (),
         paths=paths(trials),
         witness=trial_views.witness_rows(trials),
         discarded=words.discarded(trials),
@@ -338,4 +352,5 @@ def _scenario(
         settings=trial_views.settings(asked),
         threads=trial_views.thread_views(result.threads, asked) if result else (),
         in_force=tuple(result.settings.items()) if result else (),
+        asked_width=asked_width,
     )

@@ -44,6 +44,7 @@ _OPEN: Final = {
 ENOUGH_HEADROOM: Final = 1.1
 ENOUGH_VALID: Final = 0.75
 FAR_CORES_RATIO: Final = 2.0
+_ROUNDING: Final = 1e-9  # of a width: no interval is too wide by so little
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,30 @@ def band(rate: Rate) -> str:
 def width(rate: Rate) -> float | None:
     """The width of the interval, relative to its upper bound; None without both bounds."""
     return (rate.upper_fps - rate.lower_fps) / rate.upper_fps if rate.lower_fps and rate.upper_fps else None
+
+
+def too_wide(rate: Rate, asked: float | None) -> str:
+    """Why a found interval is no reason to trust it, e.g. `1 % was asked for`; empty if there is none.
+
+    `asked` is the width that the search was to reach, relative to the upper bound; None: not known.
+    """
+    share, upper_fps, shoulder = width(rate), rate.upper_fps, rate.band
+    if rate.status is not RateStatus.FOUND or share is None or not upper_fps:
+        return ""
+    reasons = [f"{units.percent(asked)} was asked for"] if asked is not None and share > asked + _ROUNDING else []
+    if shoulder and share > (shoulder.high_fps - shoulder.low_fps) / upper_fps + _ROUNDING:
+        reasons.append("wider than the 10 to 90 % band")
+    return ", ".join(reasons)
+
+
+def interval_check(rate: Rate, asked: float | None) -> Check:
+    """Whether the interval of a rate is as narrow as it was to be; of a rate without one, why there is none."""
+    share = width(rate)
+    if rate.status is RateStatus.FOUND and share is not None:
+        why = too_wide(rate, asked)
+        return Check(not why, f"{rate.name} interval {units.share(share)} wide{f', {why}' if why else ''}")
+    loses = f"{quoted(rate)} " if rate.status is RateStatus.LOSES_ALWAYS else ""
+    return Check(False, f"{rate.name}: {loses}{interval(rate)}")
 
 
 def around(rates: Sequence[Rate], margin: float) -> tuple[float, float] | None:
@@ -214,13 +239,14 @@ def engine_times(loopback: Loopback | None) -> str:
     return f"p50 {units.nanoseconds(loopback.p50_ns)}, p99 {units.nanoseconds(loopback.p99_ns)}"
 
 
-def checks(result: ScenarioResult, trials: Sequence[Trial]) -> tuple[Check, ...]:
-    """Why the scenario's numbers may be trusted, or where to look twice."""
+def checks(result: ScenarioResult, trials: Sequence[Trial], asked_width: float | None = None) -> tuple[Check, ...]:
+    """Why the scenario's numbers may be trusted, or where to look twice; `asked_width` as in `too_wide`."""
     if result.outcome is not Outcome.MEASURED:
         return ()
     if result.measure != "rates":
         return (_validity(result),) if result.trials else ()
-    marks = [*_rate_checks(result), _headroom(result), _validity(result)]
+    searched = interval_check(result.rates[0], asked_width) if result.rates else Check(False, "no rate was searched")
+    marks = [searched, _headroom(result), _validity(result)]
     if share := unexplained(result, trials):
         none = share == units.loss(0)
         # A share that is small enough for a verdict is no doubt; older runs do not say which is.
@@ -243,17 +269,6 @@ def unexplained(result: ScenarioResult | None, trials: Sequence[Trial]) -> str:
     valid = [trial for trial in trials if trial.validity is TrialValidity.VALID]
     offered = sum(trial.offered for trial in valid)
     return units.loss(sum(abs(trial.ledger.unexplained) for trial in valid) / offered) if offered else ""
-
-
-def _rate_checks(result: ScenarioResult) -> list[Check]:
-    if not result.rates:
-        return [Check(False, "no rate was searched")]
-    rate = result.rates[0]
-    share = width(rate)
-    if rate.status is RateStatus.FOUND and share is not None:
-        return [Check(True, f"{rate.name} interval {units.share(share)} wide")]
-    loses = f"{quoted(rate)} " if rate.status is RateStatus.LOSES_ALWAYS else ""
-    return [Check(False, f"{rate.name}: {loses}{interval(rate)}")]
 
 
 def _headroom(result: ScenarioResult) -> Check:

@@ -42,6 +42,13 @@ def test_a_share_that_loses_at_half_of_the_rate_is_a_fact_with_its_counts() -> N
     assert not [*number_views.facts(replace(FACTLESS, rates=(replace(NDR, at_half=LossShare(3.4e6, 0, 100)),)))]
 
 
+def test_trials_that_lose_as_often_far_below_the_rate_as_at_the_low_end_of_its_band_are_a_warning() -> None:
+    losing = replace(FACTLESS, rates=(replace(NDR, at_half=LossShare(3.4e6, 41, 81)),))
+    assert not [*number_views.facts(losing)]
+    (line,) = number_views.warnings(losing)
+    assert line == "50.6 % of the trials lose at any load that was tried: 41 of 81 at 3.40 Mpps, half of the NDR"
+
+
 @pytest.mark.parametrize(
     ("changes", "part"),
     [

@@ -14,7 +14,7 @@ from sample_measures import measures_run
 from sample_shared import every_status, shared_run
 from sample_study import study_run
 
-from pinchpoint.model.result import RateStatus, RunResult
+from pinchpoint.model.result import RateStatus, RunInfo, RunResult
 from pinchpoint.model.study import Finding
 from pinchpoint.model.trial import Loopback
 from pinchpoint.report import render_html, render_markdown, render_table, words
@@ -32,10 +32,10 @@ def _check(name: str, text: str) -> None:
     assert path.read_text() == text
 
 
-def _printed(result: RunResult, terminal: bool = False, width: int = 100) -> str:
+def _printed(result: RunResult, terminal: bool = False, width: int = 100, info: RunInfo | None = None) -> str:
     file = io.StringIO()
     colours: Literal["standard"] | None = "standard" if terminal else None
-    Console(file=file, width=width, force_terminal=terminal, color_system=colours).print(render_table(result))
+    Console(file=file, width=width, force_terminal=terminal, color_system=colours).print(render_table(result, info))
     return file.getvalue()
 
 
@@ -139,6 +139,11 @@ def test_the_terminal_has_the_two_gravest_warnings_and_says_that_there_are_more(
     text = _printed(every_status())
     assert "! the switch missed frames." in text and "! the engine's core stood still." in text
     assert "a neighbour" not in text and "2 more warnings in the report" in text
+
+
+def test_the_terminal_says_which_interval_is_wider_than_was_asked_for() -> None:
+    text = _printed(RESULT, info=INFO)
+    assert text.count("was asked for") == 1 and "! NDR interval 0.51 % wide, 0.5 % was asked for." in text
 
 
 def test_a_rate_is_the_same_number_in_every_rendering() -> None:

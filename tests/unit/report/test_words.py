@@ -140,6 +140,23 @@ def test_each_weakness_is_a_reason_to_look_twice() -> None:
     ]
 
 
+def test_an_interval_that_is_wider_than_was_asked_for_is_no_reason_to_trust_a_rate() -> None:
+    wide = replace(SNAT_255, rates=(rate(0.0, 2.05e6, 3e6, RateStatus.FOUND),))
+    assert words.checks(wide, (), 0.01)[0] == words.Check(False, "NDR interval 31.7 % wide, 1 % was asked for")
+    assert words.checks(wide, (), 0.32)[0] == words.Check(True, "NDR interval 31.7 % wide")
+    assert words.checks(wide, ())[0].good  # what was asked for is not known
+
+
+def test_an_interval_that_is_wider_than_the_band_says_so() -> None:
+    found = rate(0.0, 7.55e6, 11.07e6, RateStatus.FOUND)
+    assert words.too_wide(replace(found, band=Band(9.23e6, 10.36e6)), None) == "wider than the 10 to 90 % band"
+    assert words.too_wide(replace(found, band=Band(9.23e6, 10.36e6)), 0.01) == (
+        "1 % was asked for, wider than the 10 to 90 % band"
+    )
+    assert words.too_wide(replace(found, band=Band(7.55e6, 11.07e6)), None) == ""
+    assert words.too_wide(rate(0.0, 7.1e6, None, RateStatus.AT_LEAST), 0.01) == ""
+
+
 def test_a_number_without_upper_bound_is_a_reason_to_look_twice() -> None:
     doubts = [check.text for check in words.checks(FORWARD, ()) if not check.good]
     assert doubts[0] == "NDR: no upper bound (the engine offered no more than 7.10 Mpps)"
