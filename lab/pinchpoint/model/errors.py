@@ -18,7 +18,7 @@ WORSE: Final = 8
 """The exit code of a comparison or a trend that found the newer one worse."""
 
 UNDECIDED: Final = 9
-"""The exit code of a comparison or a trend without an answer: no ratio, too few builds or runs."""
+"""The exit code of a command without an answer: no number, ratio or cause that is decided, too few builds or runs."""
 
 
 class PinchpointError(Exception):

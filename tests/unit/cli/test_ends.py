@@ -9,6 +9,7 @@ from pinchpoint.bench.journal import machine_lock
 from pinchpoint.cli import run as command
 from pinchpoint.cli.main import main
 from pinchpoint.host.local import Local
+from pinchpoint.model.errors import UNDECIDED
 from pinchpoint.model.result import Outcome
 from pinchpoint.run.order import info, units
 from pinchpoint.run.run import describe_run, run_all, unmeasured
@@ -43,6 +44,13 @@ def resume(folder, monkeypatch, outcomes):
 
 def test_what_is_impossible_or_needless_is_no_failure(folder, monkeypatch):
     assert resume(folder, monkeypatch, {2: Outcome.IMPOSSIBLE, 3: Outcome.SKIPPED}) == 0
+
+
+def test_a_run_without_any_number_could_not_be_decided_and_says_why_first(folder, monkeypatch, capsys):
+    left_out = dict.fromkeys((1, 2, 3), Outcome.SKIPPED)
+    assert resume(folder, monkeypatch, left_out) == UNDECIDED
+    told = capsys.readouterr().err
+    assert told.startswith("pinchpoint: could not be decided: g-rules-1, g-rules-2, g-rules-3: skipped: because\n")
 
 
 @pytest.mark.parametrize("command", [["run", "--resume"], ["trend"]])
