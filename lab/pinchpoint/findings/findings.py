@@ -138,14 +138,24 @@ def limit(study: Study, curves: Mapping[str, Curve], request: FindingRequest) ->
     points = [(curve, point) for curve, point in _asked(curves, request) if point.limit]
     if not points:
         return
-    counts = Counter(point.limit for _, point in points)
-    parts = [f"{Limit(word).words} at {count}" for word, count in counts.most_common()]
-    about = request.group or "All groups"
-    yield Finding(f"{about}: of {units.counted(len(points), 'point')} with a verdict, {', '.join(parts)}.", False)
+    yield Finding(f"{request.group or 'All groups'}: {_limits(points, len(_asked(curves, request)))}.", False)
     open_above = [(curve, point) for curve, point in points if _is_open_above(point, request.metric)]
     if open_above:
         number = "its number is" if len(open_above) == 1 else "their numbers are"
         yield Finding(f'{_listed(open_above)}: {number} "at least": something else than the switch ended first.', True)
+
+
+def _limits(points: Sequence[Place], asked: int) -> str:
+    """What pinched the points with a verdict, of all that were `asked` for."""
+    counts = Counter(Limit(point.limit).words for _, point in points)
+    if len(counts) > 1:
+        parts = ", ".join(f"{words} at {count}" for words, count in counts.most_common())
+        return f"of {units.counted(len(points), 'point')} with a verdict, {parts}"
+    (words,) = counts
+    if len(points) < asked:
+        verb = "has a verdict" if len(points) == 1 else "have a verdict"
+        return f"{len(points)} of {units.counted(asked, 'point')} {verb}: pinched by {words}"
+    return f"pinched by {words}" if asked == 1 else f"all {asked} points pinched by {words}"
 
 
 def _is_open_above(point: CurvePoint, asked: str) -> bool:

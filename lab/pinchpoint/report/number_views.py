@@ -25,7 +25,6 @@ INTERVALS: Final = (
     "Intervals are of this measured time on this host. For the next run: --repeats N, or pinchpoint pilot, which also "
     "says how many repeats are enough"
 )
-BAND_SHARE: Final = 0.1  # of the trials that lose at the low end of a band: as many far below the rate are a doubt
 _FEW: Final = 4  # metrics of a measure that is not listed, and columns of measurements
 
 
@@ -131,7 +130,7 @@ def facts(result: ScenarioResult) -> Iterator[str]:
                 f"{units.frames(gap.longer_ring)} gives {units.fps(gap.longer_ring_fps)} "
                 "(a prediction that pinchpoint explain can test)"
             )
-        if (half := ndr.at_half) and 0 < half.share < BAND_SHARE:
+        if (half := ndr.at_half) and 0 < half.share < words.BAND_SHARE:
             yield _losing_at_half(ndr, half)
         if ndr.unusable_share:
             share = units.share(ndr.unusable_share)
@@ -146,7 +145,7 @@ def _losing_at_half(rate: Rate, half: LossShare) -> str:
 def warnings(result: ScenarioResult) -> Iterator[str]:
     """Where the rates need care: the counts contradict them, the load before matters, overload makes it slower."""
     for ndr in result.rates[:1]:
-        if (half := ndr.at_half) and half.share >= BAND_SHARE:
+        if (half := ndr.at_half) and half.share >= words.BAND_SHARE:
             yield _losing_at_half(ndr, half)
     for rate in result.rates:
         if rate.claim and not rate.claim.holds:

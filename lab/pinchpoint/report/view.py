@@ -4,12 +4,12 @@ And the tree of causes of a run that explains a rate.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pinchpoint.model import units
-from pinchpoint.model.causes import CYCLES, LOSS, Branch, Explanation, Standing, Suspicion, Tried
+from pinchpoint.model.causes import CYCLES, LOSS, Branch, Experiment, Explanation, Standing, Suspicion, Tried
 from pinchpoint.model.effective import by_name, group_of, table_in
 from pinchpoint.model.groups import grouped
 from pinchpoint.model.measurement import Measurement, Profile
@@ -29,6 +29,7 @@ MOST_FUNCTIONS: Final = 12  # rows; all are in the stored file
 MOST_REASONS = 6  # for which the kernel drops, that are shown
 OVERLOADED: Final = 0.97  # of what is offered: a device that carries more may have time left
 NO_SYMBOL: Final = "(no symbol)"
+LEAST_TOLD: Final = 0.001  # of what a cause would explain: less is no share that people can use
 SUSPECTED: Final = "suspected"
 """The standing of a suspicion in a run that explains nothing."""
 
@@ -118,17 +119,21 @@ def _about_samples(profile: Profile) -> Iterator[str]:
         yield f"{share} of the samples are in code without symbols ({named}): install its debug symbols to name them"
 
 
-def suspected_view(scenario: str, suspicions: Sequence[Suspicion]) -> WhyView:
-    """The tree of a scenario without counter-experiments: what its signature fits, and what would tell."""
-    return WhyView(scenario, tuple(map(_suspected, suspicions)), ())
+def suspected_view(
+    scenario: str, suspicions: Sequence[Suspicion], allowed: Collection[Experiment] | None = None
+) -> WhyView:
+    """The tree of a scenario without counter-experiments: what its signature fits, and what would tell.
+
+    `allowed`: the counter-experiments that would change anything on its bench; None: not known.
+    """
+    return WhyView(scenario, tuple(_suspected(suspicion, allowed) for suspicion in suspicions), ())
 
 
-def _suspected(suspicion: Suspicion) -> BranchView:
-    tried = "Not tried: no counter-experiment can tell."
-    if suspicion.experiment:
-        words = suspicion.experiment.words
-        tried = f"Not tried. {words[0].upper()}{words[1:]} would tell."
-    explains = f"would explain {units.share(suspicion.share)}"
+def _suspected(suspicion: Suspicion, allowed: Collection[Experiment] | None) -> BranchView:
+    experiment, tried = suspicion.experiment, "Not tried: no counter-experiment on this bench can tell."
+    if experiment and (allowed is None or experiment in allowed):
+        tried = f"Not tried. {experiment.words[0].upper()}{experiment.words[1:]} would tell."
+    explains = f"would explain {units.share(suspicion.share)}" if suspicion.share >= LEAST_TOLD else ""
     return BranchView(SUSPECTED, suspicion.title, tried, explains, suspicion.evidence, suspicion.mend)
 
 

@@ -44,6 +44,8 @@ _OPEN: Final = {
 ENOUGH_HEADROOM: Final = 1.1
 ENOUGH_VALID: Final = 0.75
 FAR_CORES_RATIO: Final = 2.0
+BAND_SHARE: Final = 0.1  # of the trials, below which nothing moves the 10 to 90 % band, nor is it a doubt
+_SAME_RATE: Final = 0.02  # by which the rates of two modes may differ by chance
 _ROUNDING: Final = 1e-9  # of a width: no interval is too wide by so little
 
 
@@ -144,6 +146,18 @@ def mode_lines(result: ScenarioResult) -> tuple[str, ...]:
     return tuple(f"{mode.label}: {mode_rate(mode)} ({mode_share(mode, modes)} of the time)" for mode in modes)
 
 
+def modes_told(modes: Sequence[ModeRates]) -> tuple[str, str]:
+    """A heading and a sentence above the table of modes: whether they explain the band."""
+    met = "The cores of this machine were met at several distances, or beside a neighbour."
+    often = [mode for mode in modes if _mode_share(mode, modes) >= BAND_SHARE]
+    if len(often) < 2:
+        return "Modes of the cores", f"{met} Nearly all trials were in one of them, so they do not explain the band."
+    known = [mode.median_fps for mode in often if mode.median_fps]
+    if len(known) == len(often) and max(known) < (1 + _SAME_RATE) * min(known):
+        return "Modes of the cores", f"{met} The rate is nearly the same in each, so they do not explain the band."
+    return "What explains the band: modes of the cores", f"{met} The rate follows them."
+
+
 def mode_rate(mode: ModeRates) -> str:
     """The rate in one mode of the cores, e.g. `NDR 3.40 Mpps`."""
     name = mode.rates[0].name if mode.rates else "NDR"
@@ -154,9 +168,12 @@ def mode_rate(mode: ModeRates) -> str:
 
 def mode_share(mode: ModeRates, every: Sequence[ModeRates]) -> str:
     """How much of the search was in this mode, e.g. `60 %`."""
+    return f"{_mode_share(mode, every) * 100:.0f} %"
+
+
+def _mode_share(mode: ModeRates, every: Sequence[ModeRates]) -> float:
     total = sum(mode.trials for mode in every)
-    share = mode.trials / total if mode.share is None and total else mode.share or 0.0
-    return f"{share * 100:.0f} %"
+    return mode.trials / total if mode.share is None and total else mode.share or 0.0
 
 
 def spread(estimate: Estimate) -> str:
