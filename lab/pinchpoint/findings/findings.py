@@ -33,7 +33,7 @@ from pinchpoint.model.result import Limit, Outcome
 from pinchpoint.model.scenario import Factor, Level
 from pinchpoint.model.series import Series, along, factor_of, levels_of, published_for, series, with_unit
 from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Finding, FindingRequest, Study
-from pinchpoint.model.terms import answered_by, is_rate
+from pinchpoint.model.terms import CYCLES, answered_by, is_rate
 from pinchpoint.stats.ratio import Ratio, ratio
 
 _MOST_NAMED = 4
@@ -161,9 +161,6 @@ def _limits(points: Sequence[Place], asked: int) -> str:
 def _is_open_above(point: CurvePoint, asked: str) -> bool:
     own = [estimate for name, estimate in point.estimates.items() if asked in ("", name)]
     return any(estimate.bound is Bound.AT_LEAST for estimate in own)
-
-
-CYCLES = "cycles per packet"
 
 
 def compare(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:

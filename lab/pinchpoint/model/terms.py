@@ -21,6 +21,8 @@ CAUSES: Final[Mapping[Cause, str]] = {
 """Why trials were discarded, in words that many trials share."""
 THREAD_BUSY: Final = "thread busy"
 """The metric of the busiest forwarding thread's busy share."""
+CYCLES: Final = "cycles per packet"
+"""The metric of what a packet cost the forwarding threads."""
 _LOOKUP_SHARE: Final = "lookup share of "
 _AT_ONE_LOAD: Final = " at "  # a metric of one load of several ends so, with the load
 
