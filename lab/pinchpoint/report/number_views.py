@@ -277,6 +277,13 @@ class CurveView:
     unmeasured: tuple[tuple[str, str], ...]  # which points, why not
     unseen: str  # where the datapath saw a factor least; empty if it saw all
 
+    @property
+    def nothing(self) -> tuple[str, ...]:
+        """Of a sweep of which no point was measured, a sentence for each reason: it needs no table. Empty of others."""
+        if any(row.outcome == Outcome.MEASURED for row in self.rows):
+            return ()
+        return tuple(": ".join(filter(None, (places, reason.rstrip(".")))) for places, reason in self.unmeasured)
+
 
 def curve_views(curves: Sequence[Curve], study: Study | None) -> tuple[CurveView, ...]:
     """One view a curve that has points, in their order."""
@@ -376,4 +383,6 @@ def _unmeasured(curve: Curve) -> list[tuple[str, str]]:
     unmeasured = [point for point in curve.points if point.outcome != Outcome.MEASURED]
     outcomes = [(words.OUTCOMES[Outcome(point.outcome)], words.plain_reason(point.reason)) for point in unmeasured]
     places = grouped(zip(outcomes, (levels_of(curve, point) for point in unmeasured), strict=True))
+    if len(places) == 1 and len(unmeasured) == len(curve.points) > 1:
+        return [(f"all {units.counted(len(unmeasured), 'point')}: {outcomes[0][0]}", outcomes[0][1])]
     return [(f"{'; '.join(at)}: {outcome}", reason) for (outcome, reason), at in places.items()]

@@ -176,7 +176,10 @@ def _measured(view: ScenarioView) -> list[RenderableType]:
 
 
 def _curve(view: CurveView) -> list[RenderableType]:
-    """A curve: one row a point, each number with its interval below it."""
+    """A curve: one row a point, each number with its interval below it; without any, why there is none."""
+    if view.nothing:
+        named = Text.assemble((view.curve.group, "bold"), f": {view.curve.title}")
+        return [_below([named, *(caution(line) for line in view.nothing)])]
     table = curve_table(view)
     left_out = [column for column in table.columns if column.key == "metric"][_MOST_COLUMNS:]
     shown = [column for column in table.columns if column.key != "repeats" and column not in left_out]
