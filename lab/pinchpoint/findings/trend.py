@@ -21,6 +21,8 @@ from pinchpoint.stats.estimate import bound_of, median_interval
 
 StoredRun = tuple[RunInfo, RunResult]
 
+FEWEST = FEWEST_VALUES
+"""Runs of a trend: fewer cannot tell a change from chance."""
 _NOT_COMPARED = frozenset({"memory"})  # a MiB more or less
 _MODES_APART = 1.5  # two distances of the cores that differ by more are two modes of the machine
 _MOST_DIFFERENCES = 3  # named of one run

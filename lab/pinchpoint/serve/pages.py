@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 
 from jinja2 import Environment
 
-from pinchpoint.findings.trend import trends
+from pinchpoint.findings.trend import FEWEST, trends
 from pinchpoint.model import former
 from pinchpoint.model.campaign import Progress
 from pinchpoint.model.causes import Experiment
@@ -178,8 +178,11 @@ class Pages:
                 stored.append((folder.read_info(), replace(result, scenarios=own, curves=(), findings=())))
         measured = trends(stored, (scenario,), (metric,) if metric else ()) if scenario else ()
         drawn = page.with_ids((f"trend-{at}", trend_figure(trend)) for at, trend in enumerate(measured))
+        runs = self.index.scenarios()
+        offered = {name: count for name, count in runs.items() if count >= FEWEST or name == scenario}
         return self.filled(
-            "trend.html.j2", word, drawn, scenario=scenario, metric=metric, scenarios=self.index.scenarios(),
+            "trend.html.j2", word, drawn, scenario=scenario, metric=metric, scenarios=offered, fewest=FEWEST,
+            few={name: count for name, count in runs.items() if name not in offered},
             metrics=self.index.metrics(scenario) if scenario else (), trends=measured, headline=headline,
             details=details,
         )  # fmt: skip

@@ -168,6 +168,23 @@ def test_texts_of_runs_and_addresses_are_never_markup(client, path):
     assert "<script>document" not in answer.text and "<img src=x" not in answer.text
 
 
+def test_trends_offer_what_has_enough_runs_and_say_which_have_fewer(tmp_path):
+    info, result, trials = sample_run()
+    often, once = (replace(result, scenarios=result.scenarios[at : at + 1]) for at in (0, 1))
+    for number in range(10):
+        keep(tmp_path / "runs", f"often-{number}", (info, often, trials[:1]))
+    keep(tmp_path / "runs", "once", (info, once, trials[:1]))
+    client = TestClient(application(workshop(tmp_path / "runs")), base_url=HOME)
+    page = client.get("/trend").text
+    assert '<option value="forward">forward (10 runs)</option>' in page and '<option value="snat-255"' not in page
+    assert "1 scenario not offered: a trend needs at least 10 runs" in page and ">snat-255</a> (1 run)" in page
+    chosen = client.get("/trend?scenario=snat-255").text
+    assert (
+        '<option value="snat-255" selected>' in chosen
+        and "too few runs to tell a change from chance: 1 of 10" in chosen
+    )
+
+
 def test_what_the_form_lacks_is_reported_as_check_does(client, parts):
     answer = post(signed(client), parts, "new", name="mine", kind="ovs", measure="rates", do="check")
     assert answer.status_code == 422
