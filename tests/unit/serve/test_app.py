@@ -9,6 +9,7 @@ from served import PORT, TOKEN, keep, keep_campaign, workshop
 from starlette.testclient import TestClient
 
 from pinchpoint.model.campaign import MachineProgress
+from pinchpoint.serve import form
 from pinchpoint.serve.app import application
 from pinchpoint.serve.guard import HEADERS
 
@@ -189,6 +190,20 @@ def test_what_the_form_lacks_is_reported_as_check_does(client, parts):
     answer = post(signed(client), parts, "new", name="mine", kind="ovs", measure="rates", do="check")
     assert answer.status_code == 422
     assert "mine.toml" in answer.text and "dut.datapath" in answer.text
+
+
+def test_the_form_begins_with_a_dozen_keys_as_init_does_and_has_the_rest_behind_more_keys(client):
+    fields = {"kind": "ovs", "measure": "rates", "field-search.drain_s": "0.1"}
+    first = [one.name for part in form.parts(form.shape_of(fields), fields) for one in part.first]
+    assert first == [
+        "title", "dut.datapath", "dut.pmd_cpus", "dut.rules", "port[1].name", "port[2].name", "engine.cpus",
+        "stream[1].from", "stream[1].to", "stream[1].frame_bytes", "stream[1].ipv4_dst", "stream[1].flows",
+        "search.drain_s",
+    ]  # fmt: skip
+    begins, _, more = client.get("/new?kind=ovs").text.partition("<summary>More keys</summary>")
+    assert begins.count('<div class="field">') == 13, "the file's name and twelve keys"
+    assert 'id="f-search.relative_width"' in more and 'id="f-stream[1].flows"' not in more
+    assert 'name="count-stream"' in begins and 'name="count-sweep.factor"' in more
 
 
 SCENARIO = {
