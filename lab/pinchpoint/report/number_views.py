@@ -28,27 +28,34 @@ INTERVALS: Final = (
 _FEW: Final = 4  # metrics of a measure that is not listed, and columns of measurements
 
 
-def parts(rate: Rate) -> tuple[str, str, str]:
+def common_step(results: Sequence[ScenarioResult]) -> units.Step | None:
+    """The unit in which a page writes the rates of these scenarios; None: each in its own."""
+    quoted = [rate.quoted_fps or rate.upper_fps for result in results for rate in result.rates]
+    quoted += [result.mrr.estimate_fps for result in results if result.mrr]
+    return units.common((fps for fps in quoted if fps), "fps")
+
+
+def parts(rate: Rate, step: units.Step | None = None) -> tuple[str, str, str]:
     """The number to quote as qualifier, number and unit, e.g. `("at least", "7.10", "Mpps")`."""
-    qualifier, quoted = words.qualified(rate)
+    qualifier, quoted = words.qualified(rate, step)
     number, _, unit = (quoted, "", "") if quoted == words.NO_NUMBER else quoted.partition(" ")
     return qualifier, number, unit
 
 
-def ends(rate: Rate) -> str:
+def ends(rate: Rate, step: units.Step | None = None) -> str:
     """Of the interval, in the unit of the number, e.g. `4.71 .. 5.02`; empty if it has not two."""
     if rate.status is RateStatus.LOSES_ALWAYS and rate.floor is not None:
         return units.beside(rate.floor.loss_ratio, rate.floor.lower, rate.floor.upper, unit="share")
     if rate.status is not RateStatus.FOUND or not (rate.quoted_fps and rate.lower_fps and rate.upper_fps):
         return ""
-    return units.beside(rate.quoted_fps, rate.lower_fps, rate.upper_fps, unit="fps")
+    return units.beside(rate.quoted_fps, rate.lower_fps, rate.upper_fps, unit="fps", step=step)
 
 
-def band(rate: Rate) -> str:
+def band(rate: Rate, step: units.Step | None = None) -> str:
     """Loads at which 10 % and 90 % of the trials lose, in the unit of the number; empty if not known."""
     if not rate.quoted_fps or not rate.band:
         return ""
-    return units.beside(rate.quoted_fps, rate.band.low_fps, rate.band.high_fps, unit="fps")
+    return units.beside(rate.quoted_fps, rate.band.low_fps, rate.band.high_fps, unit="fps", step=step)
 
 
 def rate_table(results: Sequence[ScenarioResult]) -> Table:
@@ -107,19 +114,19 @@ def headed(name: str, rates: Sequence[Rate]) -> str:
     return f"{name} ({lengths.pop():g} s)" if len(lengths) == 1 else name
 
 
-def receive_rate(mrr: ReceiveRate | None) -> str:
+def receive_rate(mrr: ReceiveRate | None, step: units.Step | None = None) -> str:
     """The MRR, e.g. `10.0 Mpps`; `at least` where the engine could not overload the device; empty if not measured."""
     if mrr is None:
         return ""
     least = "at least " if mrr.estimate_fps >= LOADED * mrr.load_fps else ""
-    return f"{least}{units.fps(mrr.estimate_fps)}"
+    return f"{least}{units.fps(mrr.estimate_fps, step)}"
 
 
-def receive_rate_interval(mrr: ReceiveRate) -> str:
+def receive_rate_interval(mrr: ReceiveRate, step: units.Step | None = None) -> str:
     """How sharply the MRR is known, and at which load."""
-    interval = f"{units.percent(mrr.confidence)} interval {units.fps_range(mrr.lower_fps, mrr.upper_fps)}"
+    interval = f"{units.percent(mrr.confidence)} interval {units.fps_range(mrr.lower_fps, mrr.upper_fps, step)}"
     trials = f"median of {mrr.trials} trials of {mrr.trial_duration_s:g} s"
-    return f"{interval}; forwarded at {units.fps(mrr.load_fps)} offered, {trials}"
+    return f"{interval}; forwarded at {units.fps(mrr.load_fps, step)} offered, {trials}"
 
 
 def facts(result: ScenarioResult) -> Iterator[str]:

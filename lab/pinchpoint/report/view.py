@@ -207,6 +207,7 @@ class ScenarioView:
     brief: bool = False  # a unit of a big sweep: its search is not drawn
     swept: bool = False  # a curve shows it: its details are folded away
     like: str = ""  # another unit of the same sweep, under which plan and settings stand; empty: here
+    step: units.Step | None = None  # in which its page writes rates; None: each in its own
     asked_width: float | None = None  # of the rates' intervals, relative to their upper ends; None: not known
 
     @property
@@ -301,11 +302,13 @@ def _scenarios(
     tried = grouped((trial.scenario, trial) for trial in trials)
     measured = grouped((measurement.scenario, measurement) for measurement in measurements)
     curves = {curve.group for curve in result.curves if curve.points}
+    step = number_views.common_step([point for point in result.scenarios if point.group not in curves])
     first_of: dict[str, ScenarioView] = {}
     made = []
     for place, (name, point) in enumerate(results.items(), 1):
         view = _scenario(name, point, asked.get(name, {}), tried.get(name, ()), measured.get(name, ()))
         view = replace(view, anchor=f"scenario-{place}", plan=plans.get(name, ()), swept=view.group in curves)
+        view = view if view.swept else replace(view, step=step)
         if view.swept:
             view = _folded(view, first_of.setdefault(view.group, view), len(trials) > MANY_TRIALS)
         made.append(view)

@@ -62,28 +62,29 @@ def count(value: int | None) -> str:
     return NOT_COUNTABLE if value is None else units.frames(value)
 
 
-def quoted(rate: Rate) -> str:
+def quoted(rate: Rate, step: units.Step | None = None) -> str:
     """The number to quote: `3.10 Mpps`, `at least 7.10 Mpps`, `below 10.0 kpps`, `loses 0.12 %` or `no number`."""
-    return " ".join(filter(None, qualified(rate)))
+    return " ".join(filter(None, qualified(rate, step)))
 
 
-def qualified(rate: Rate) -> tuple[str, str]:
-    """The same as qualifier and number with its unit, e.g. `("at least", "7.10 Mpps")`."""
+def qualified(rate: Rate, step: units.Step | None = None) -> tuple[str, str]:
+    """The same as qualifier and number with its unit, e.g. `("at least", "7.10 Mpps")`; `step`: in that of the page."""
     if rate.status in (RateStatus.FOUND, RateStatus.AT_LEAST) and rate.quoted_fps is not None:
-        return "at least" if rate.status is RateStatus.AT_LEAST else "", units.fps(rate.quoted_fps)
+        return "at least" if rate.status is RateStatus.AT_LEAST else "", units.fps(rate.quoted_fps, step)
     if rate.status is RateStatus.BELOW_MINIMUM and rate.upper_fps is not None:
-        return "below", units.fps(rate.upper_fps)
+        return "below", units.fps(rate.upper_fps, step)
     if rate.status is RateStatus.LOSES_ALWAYS and rate.floor is not None:
         return "loses", units.loss(rate.floor.loss_ratio)
     return "", NO_NUMBER
 
 
-def interval(rate: Rate) -> str:
+def interval(rate: Rate, step: units.Step | None = None) -> str:
     """How sharply the number is known, or why there is none."""
     if rate.status is RateStatus.FOUND and rate.lower_fps and rate.upper_fps:
         kind = f"{units.percent(rate.confidence)} interval" if rate.confidence else "bounds"
         why = f"; {rate.reason}" if rate.reason else ""
-        return f"{kind} {units.fps_range(rate.lower_fps, rate.upper_fps)} ({units.share(width(rate))} wide){why}"
+        ends = units.fps_range(rate.lower_fps, rate.upper_fps, step)
+        return f"{kind} {ends} ({units.share(width(rate))} wide){why}"
     if rate.status is RateStatus.LOSES_ALWAYS and rate.floor is not None:
         floor = rate.floor
         lost = f"{units.quantity_range(floor.lower, floor.upper, 'share')} in {units.counted(floor.trials, 'trial')}"
@@ -91,9 +92,9 @@ def interval(rate: Rate) -> str:
     return _OPEN[rate.status] + (f" ({rate.reason})" if rate.reason else "")
 
 
-def band(rate: Rate) -> str:
+def band(rate: Rate, step: units.Step | None = None) -> str:
     """The shoulder of the loss curve, e.g. `10 to 90 % of the trials lose from 3.98 to 6.02 Mpps`; empty: not known."""
-    ends = units.fps_range(rate.band.low_fps, rate.band.high_fps) if rate.band else ""
+    ends = units.fps_range(rate.band.low_fps, rate.band.high_fps, step) if rate.band else ""
     return f"10 to 90 % of the trials lose from {ends}" if ends else ""
 
 
@@ -158,12 +159,12 @@ def modes_told(modes: Sequence[ModeRates]) -> tuple[str, str]:
     return "What explains the band: modes of the cores", f"{met} The rate follows them."
 
 
-def mode_rate(mode: ModeRates) -> str:
+def mode_rate(mode: ModeRates, step: units.Step | None = None) -> str:
     """The rate in one mode of the cores, e.g. `NDR 3.40 Mpps`."""
     name = mode.rates[0].name if mode.rates else "NDR"
     if mode.median_fps is not None:
-        return f"{name} {units.fps(mode.median_fps)}"
-    return f"{name} {quoted(mode.rates[0]) if mode.rates else NO_NUMBER}"
+        return f"{name} {units.fps(mode.median_fps, step)}"
+    return f"{name} {quoted(mode.rates[0], step) if mode.rates else NO_NUMBER}"
 
 
 def mode_share(mode: ModeRates, every: Sequence[ModeRates]) -> str:

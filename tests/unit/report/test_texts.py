@@ -17,7 +17,7 @@ from sample_study import study_run
 from pinchpoint.model.result import RateStatus, RunInfo, RunResult
 from pinchpoint.model.study import Finding
 from pinchpoint.model.trial import Loopback
-from pinchpoint.report import render_html, render_markdown, render_table, words
+from pinchpoint.report import number_views, render_html, render_markdown, render_table, words
 from pinchpoint.store.folder import RunFolder
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -151,8 +151,16 @@ def test_a_rate_is_the_same_number_in_every_rendering() -> None:
     for one in result.scenarios:
         for text in (_printed(result), render_markdown(info, result, trials)):
             assert words.quoted(one.rates[0]) in text
-        number, unit = words.quoted(one.rates[0]).split()
+        number, unit = words.quoted(one.rates[0], number_views.common_step(result.scenarios)).split()
         assert f"<strong>{number}</strong> {unit}" in render_html(info, result, trials)
+
+
+def test_a_page_has_its_rates_in_one_unit_unless_some_are_very_small() -> None:
+    page = render_html(*shared_run())
+    assert "<strong>0.685</strong> Mpps" in page and "<small>0.661 .. 0.713</small>" in page
+    assert "95 % interval 0.661 to 0.713 Mpps" in page and "<strong>0.754 Mpps</strong>" in page
+    assert "offered load, kpps" not in page and "<strong>685</strong>" not in page
+    assert "<strong>10.0</strong> kpps" in render_html(shared_run()[0], every_status(), ())
 
 
 def test_every_status_of_a_rate_on_the_terminal() -> None:

@@ -251,6 +251,15 @@ def test_two_ends_share_one_unit(low: float, high: float, unit: str, text: str) 
     assert units.quantity_range(low, high, unit) == text
 
 
+def test_values_of_one_unit_keep_three_digits_and_very_small_ones_their_own_unit() -> None:
+    step = units.common([4.53e6, 685e3], "fps")
+    assert step == (1e6, "Mpps")
+    assert units.fps(685e3, step) == "0.685 Mpps" and units.fps(43_210.0, step) == "0.0432 Mpps"
+    assert units.fps_range(661e3, 713e3, step) == "0.661 to 0.713 Mpps"
+    assert units.beside(685e3, 661e3, 713e3, unit="fps", step=step) == "0.661 .. 0.713"
+    assert units.common([7.1e6, 10e3], "fps") is units.common([], "fps") is None
+
+
 def test_an_estimate_is_quoted_with_its_bound() -> None:
     assert number(7.1e6, bound=Bound.AT_LEAST).quoted == "at least 7.10 Mpps"
     assert number(1e4, bound=Bound.BELOW).quoted == "below 10.0 kpps"
