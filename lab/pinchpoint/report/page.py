@@ -49,6 +49,7 @@ def render_html(
         info=info,
         view=view,
         plots_of=plots,
+        folds=len(view.plain) > 1,  # several scenarios have a card each, and the rest below it folded
         overview=has_overview(drawn),
         bands=any(number_views.band(rate) for section in view.plain for rate in section.rates),
         swept=grouped((section.group, section) for section in view.scenarios if section.swept),
