@@ -131,7 +131,7 @@ def _figure(parts: Sequence[Series], metrics: Sequence[str], x: LevelAxis, heigh
     y_axis = _y_axis(escape(title), [estimate.value for estimate in estimates])
     more = 18 * ((len(drawn) - 1) // 3)  # for further lines of the legend
     x_axis = x.figure(narrow=height < _MAIN_HEIGHT)
-    noted = {"annotations": crosses} if crosses else {}
+    noted: Figure = {"annotations": crosses} if crosses else {}
     return plot.figure(data, height + more, 12, x_axis, y_axis, bottom=92 + more, showlegend=len(drawn) > 1, **noted)
 
 
@@ -399,7 +399,7 @@ def _others(curve: Curve, parts: Sequence[Series], x: LevelAxis) -> Iterable[Pan
             yield Panel(f"{key}-{place}", title, "", _figure(parts, group, x, height=290))
 
 
-def _few(names: Sequence[str]) -> list[Sequence[str]]:
+def _few(names: list[str]) -> list[list[str]]:
     """In parts of about the same length, as long as one axis bears."""
     size = math.ceil(len(names) / math.ceil(len(names) / _MOST_QUANTITIES))
     return [names[first : first + size] for first in range(0, len(names), size)]

@@ -218,7 +218,8 @@ class ScenarioView:
     @property
     def too_wide(self) -> str:
         """That the interval of its first rate is no reason to trust it; empty otherwise."""
-        wide = (rate for rate in self.rates[:1] if words.too_wide(rate, self.asked_width))
+        searched = self.rates[:1] if self.result and self.result.measure == "rates" else ()
+        wide = (rate for rate in searched if words.too_wide(rate, self.asked_width))
         return next((words.interval_check(rate, self.asked_width).text for rate in wide), "")
 
     @property
