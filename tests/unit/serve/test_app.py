@@ -169,6 +169,10 @@ def test_texts_of_runs_and_addresses_are_never_markup(client, path):
     assert "<script>document" not in answer.text and "<img src=x" not in answer.text
 
 
+def test_the_page_of_a_run_says_which_interval_is_wider_than_was_asked_for(client):
+    assert client.get("/run/one").text.count("NDR interval 0.51 % wide, 0.5 % was asked for") == 1
+
+
 def test_trends_offer_what_has_enough_runs_and_say_which_have_fewer(tmp_path):
     info, result, trials = sample_run()
     often, once = (replace(result, scenarios=result.scenarios[at : at + 1]) for at in (0, 1))
