@@ -58,7 +58,7 @@ def measured(plant: Plant, folder: Path, traffic_s: float, is_confirmed: bool) -
     verb = "explain" if is_confirmed and plant.can_confirm else "run"
     began = time.monotonic()
     with plant.beside():
-        _, result = stored(verb, path, passes=(0, 4))  # 4: a failed counter-experiment leaves the verdict
+        _, result = stored(verb, path, passes=(0, 4, 9))  # a failed or undecided counter-experiment leaves the verdict
     verdict = result.scenarios[0].verdict
     branches = [branch for explanation in result.explanations for branch in explanation.branches]
     return Row(

@@ -76,7 +76,7 @@ def rows(rate_fps: int, ring: int, traffic_s: float, folder: Path) -> Iterator[R
     path.write_text(
         SCENARIO.format(rate_fps=rate_fps, ring=ring, trial_s=TRIAL_S, traffic_s=traffic_s, most_fps=4 * rate_fps)
     )
-    kept, result = stored("run", path, passes=(0, 1))
+    kept, result = stored("run", path, passes=(0, 1, 9))
     trials = [trial for trial in kept.read_trials() if trial.phase == "search"]
     (outcome,) = result.scenarios
     for rate in outcome.rates:

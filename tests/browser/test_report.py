@@ -30,7 +30,11 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _open(browser: Browser, path: Path, scheme: Any = "light", width: int = 1280) -> Seen:
-    return open_file(browser, path, ".plot:not(:has(.main-svg))", scheme, width)
+    """With all that stands folded below the cards."""
+    seen = open_file(browser, path, ".plot:visible:not(:has(.main-svg))", scheme, width)
+    seen.page.evaluate("document.querySelectorAll('details.rest').forEach((rest) => { rest.open = true; })")
+    expect(seen.page.locator(".plot:not(:has(.main-svg))")).to_have_count(0)
+    return seen
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +55,19 @@ def test_the_headline_numbers_are_visible_with_unit_and_qualifier(shown: Seen) -
 def test_the_overview_fits_the_first_screen(shown: Seen) -> None:
     box = shown.page.locator("table.study").bounding_box()
     assert box is not None and box["y"] + box["height"] < 800
+
+
+def test_three_scenarios_are_a_card_each_and_fit_a_few_screens(browser: Browser, report: Path) -> None:
+    seen = open_file(browser, report, ".plot:visible:not(:has(.main-svg))")
+    card = seen.page.locator("#scenario-2")
+    for text in ("3.10", "bounds 3.100 to 3.115 Mpps", "PMD core 1 is saturated", "EMC serves 93.0 % of the lookups"):
+        expect(card.get_by_text(text).first).to_be_visible()
+    expect(card.locator(".plot").first).not_to_be_visible()
+    assert seen.page.evaluate("document.documentElement.scrollHeight") < 6000
+    card.locator("details.rest > summary").click()
+    expect(card.locator("#scenario-2-loss .main-svg").first).to_be_visible()
+    assert seen.errors == []
+    seen.page.close()
 
 
 def test_bands_and_their_axis_are_on_the_first_screen(browser: Browser, tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from sample_shared import shared_run
 from sample_study import study_run
 from starlette.testclient import TestClient
 
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.model.campaign import Campaign, MachineProgress, Progress
 from pinchpoint.model.causes import FORWARDED, Branch, Experiment, Explanation, Standing, Suspicion, Tried
 from pinchpoint.model.result import RunInfo, RunResult
@@ -59,7 +61,7 @@ def workshop(root: Path, command: Sequence[str] = ("true",), port: int = PORT) -
     """The workshop over a folder; its index lies beside it."""
     shelf = Shelf(root)
     pages = Pages(shelf, Index(shelf, root.with_name(f"{root.name}.index")))
-    studies = Studies(lambda: {name: SHIPPED / name for name in ("quickstart", "bridge-scale")})
+    studies = Studies(lambda: {name: SHIPPED / name for name in ("quickstart", "bridge-scale")}, Machines(Local()))
     return Workshop(pages, Acts(shelf, command), Guard(TOKEN, port), studies)
 
 

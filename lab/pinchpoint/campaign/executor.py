@@ -21,7 +21,7 @@ from typing import Final, Protocol
 
 from pinchpoint.host.local import Local, exit_code
 from pinchpoint.model.campaign import Bench, What
-from pinchpoint.model.errors import BenchError, RequirementError
+from pinchpoint.model.errors import UNDECIDED, BenchError, RequirementError
 from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.store.campaign import GROWING, CampaignFolder
 from pinchpoint.store.folder import RunFolder
@@ -277,7 +277,7 @@ class Processes:
                 continue
             del self._running[machine]
             ended = Ended(order.attempt, machine, code, {}, attempt.said())
-            failed = code not in (0, INTERRUPTED, -signal.SIGTERM)
+            failed = code not in (0, UNDECIDED, INTERRUPTED, -signal.SIGTERM)
             if failed and order.bench.addresses and not self._stopped:
                 self._asked[machine] = _Asked(order.bench, ended)
             else:

@@ -188,7 +188,7 @@ def saturated(load: ThreadLoad | None, over: Overload | None) -> str:
     if over is None:
         return f"{name} is saturated"
     cycles = over.cycles.get(name)
-    cost = f", {cycles:.0f} cycles per packet" if cycles else ""
+    cost = f", {cycles:,.0f} cycles per packet" if cycles else ""
     return f"{name} is saturated: it forwards {units.fps(over.forwarded_fps)} however much is offered{cost}"
 
 
@@ -216,12 +216,12 @@ def _load_line(load: ThreadLoad, trial: Trial, over: Overload | None) -> str:
         return f"this kernel does not tell how busy {load.name} was"
     cycles = over.cycles.get(load.name) if over else None
     if cycles:
-        here = f" ({load.cycles_per_packet:.0f} here)" if load.cycles_per_packet else ""
-        share = units.share(needed)
-        line = f"{load.name} needed {share} of its time, at the {cycles:.0f} cycles per packet of overloads{here}"
+        line = (
+            f"{load.name} needed {units.share(needed)} of its time, at the {cycles:,.0f} cycles per packet of overloads"
+        )
     else:
-        line, cycles = f"{load.name} was {units.share(needed)} busy", load.cycles_per_packet
-        line += f" at {cycles:.0f} cycles per packet" if cycles else ""
+        line, cycles = f"{load.name} was {units.share(needed)} busy in {trial.id}", load.cycles_per_packet
+        line += f" at {cycles:,.0f} cycles per packet" if cycles else ""
     if cycles and load.clock_hz:
         line += f"; at {load.clock_hz / 1e9:.2f} GHz that is room for {units.fps(load.clock_hz / cycles)}"
     return line

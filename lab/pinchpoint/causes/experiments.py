@@ -81,7 +81,9 @@ def _branch(suspicion: Suspicion, unchanged: ScenarioResult, made: Done) -> Bran
         return Branch(suspicion, Standing.NOT_TRIED, "no counter-experiment on this bench can tell")
     measured = made.get(suspicion.experiment)
     if measured is None:
-        return Branch(suspicion, Standing.NOT_TRIED, f"this bench does not allow it: {suspicion.experiment.words}")
+        return Branch(
+            suspicion, Standing.NOT_TRIED, f"not possible on this bench, or no change: {suspicion.experiment.words}"
+        )
     if measured.outcome is not Outcome.MEASURED:
         return Branch(suspicion, Standing.NOT_TRIED, measured.reason)
     standing, tried = _judged(suspicion, suspicion.experiment, unchanged, measured)

@@ -11,7 +11,7 @@ from typing import Final
 
 import click
 
-from pinchpoint.dut.placement import alike_there, chosen
+from pinchpoint.dut.placement import chosen
 from pinchpoint.host.interface import Host
 from pinchpoint.host.machines import Machines
 from pinchpoint.model import units as words
@@ -20,7 +20,7 @@ from pinchpoint.model.errors import InputError, choices
 from pinchpoint.model.scenario import Scenario, Sweep
 from pinchpoint.model.study import Study, SweepInfo
 from pinchpoint.run import order
-from pinchpoint.run.budget import Forecast
+from pinchpoint.run.budget import about, whole_s
 from pinchpoint.run.comparison import expected_s as run_expected_s
 from pinchpoint.run.explaining import sweep_of
 from pinchpoint.scenario import load_study, load_sweep
@@ -68,8 +68,7 @@ class Program:
 
     def expected_s(self, machines: Machines) -> float:
         """About how long the run takes on this machine without a budget."""
-        needless = alike_there(self.units, machines)
-        return Forecast().left_s(unit for unit in self.units if unit.name not in needless)
+        return whole_s(self.units, machines)
 
     def with_kernels(self, lab: Host) -> "Program":
         """The same with a kernel for every guest, where files leave it open."""
@@ -104,9 +103,7 @@ class Program:
         return self._with_time(text, machines)
 
     def _with_time(self, text: str, machines: Machines) -> str:
-        expected_s = self.expected_s(machines)
-        # An estimate is no better than to the minute when it is long.
-        text += f", about {words.duration(expected_s if expected_s < 300 else 60 * round(expected_s / 60))}"
+        text += f", {about(self.expected_s(machines))}"
         return text if self.budget_s is None else f"{text}; budget {words.duration(self.budget_s)}"
 
 

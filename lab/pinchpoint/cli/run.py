@@ -26,12 +26,21 @@ from pinchpoint.cli.terminal import gate_of, next_step, print_table, progress, s
 from pinchpoint.dut.placement import chosen
 from pinchpoint.dut.setup import prepare, require
 from pinchpoint.engine import process
+from pinchpoint.findings.answers import is_answered, why_unanswered
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.standing import Interrupted, Stoppable
 from pinchpoint.model import units as words
 from pinchpoint.model.comparison import ComparisonRequest, Method
-from pinchpoint.model.errors import BenchError, InputError, PinchpointError, RequirementError, StoreError, choices
+from pinchpoint.model.errors import (
+    UNDECIDED,
+    BenchError,
+    InputError,
+    PinchpointError,
+    RequirementError,
+    StoreError,
+    choices,
+)
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import Point, Scenario, Sweep
 from pinchpoint.report import render_comparison, render_html, render_markdown, render_table
@@ -156,15 +165,26 @@ def require_any(wanted: Program, machines: Machines) -> None:
 def _show(folder: RunFolder, interrupted: Interrupted | None, how: How) -> int:
     stored = StoredRun(folder)
     write_report(stored)
-    if how.as_json or not interrupted or stored.result.scenarios:
-        print_stored(stored, how.as_json)
     if interrupted:
+        if how.as_json or stored.result.scenarios:
+            print_stored(stored, how.as_json)
         hint = f"pinchpoint run --resume {folder.path} continues"
         tell(f"{interrupted.message}; finished trials are in {folder.path}", hint)
         return interrupted.exit_code
-    code = failed(stored) or wrong(stored) or gate_of(stored)
+    undecided = _print_answer(stored, how.as_json)
+    code = failed(stored) or wrong(stored) or gate_of(stored) or undecided
     next_step(*next_of(stored), as_json=how.as_json)
     return code
+
+
+def _print_answer(stored: StoredRun, as_json: bool) -> int:
+    """What a run found, after the reason why it has no answer; returns UNDECIDED without one. A comparison has gate."""
+    asked = stored.info
+    is_open = asked.comparison is None and not is_answered(stored.result, explains=asked.explains)
+    for reason in why_unanswered(stored.result, explains=asked.explains) if is_open else ():
+        tell(f"could not be decided: {reason}")
+    print_stored(stored, as_json)
+    return UNDECIDED if is_open else 0
 
 
 def next_of(stored: StoredRun) -> tuple[str, ...]:
@@ -188,7 +208,7 @@ def print_stored(stored: StoredRun, as_json: bool) -> None:
     elif as_json:
         click.echo(msgspec.json.encode(stored.result))
     else:
-        print_table(render_table(stored.result), stored.folder.path / "report.html")
+        print_table(render_table(stored.result, stored.info), stored.folder.path / "report.html")
 
 
 def failed(stored: StoredRun, again: str = "") -> int:
@@ -321,7 +341,8 @@ def explain(path: Path | None, name: str | None, how: How) -> int:
     The scenario is measured as it is. Its counters make causes likely. Then each is put to the test: the bench is
     changed in one respect and measured in turns with the unchanged one. A cause is confirmed if what it predicts comes
     true, and excluded if it does not. Last, one trial under the highest load is sampled, if perf is permitted here: it
-    divides the forwarding threads' time by function. A RUN that explains already is only shown.
+    divides the forwarding threads' time by function. A RUN that explains already is only shown. Exit code 9 if no
+    cause could be confirmed or excluded.
     """
     if how.resume is not None:
         if path is not None or name is not None:
@@ -330,9 +351,9 @@ def explain(path: Path | None, name: str | None, how: How) -> int:
     if path is None:
         raise InputError("expected a scenario file or a run folder", EXAMPLE)
     if is_run(path) and (stored := StoredRun(RunFolder.open(path))).info.explains:
-        print_stored(stored, how.as_json)
+        code = _print_answer(stored, how.as_json)
         next_step(*next_of(stored), as_json=how.as_json)
-        return 0
+        return code
     scenario = _scenario(path, name, how)
     alone = Sweep(scenario.name, scenario.title, (), (scenario,), 1, "listed", 0)
     wanted = Program(f"explain-{scenario.name}"[:64], (alone,))

@@ -11,6 +11,7 @@ import click
 from pinchpoint.cli.options import FOLDER, RUNS, study_folders
 from pinchpoint.cli.run import stop_on_signals
 from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.model import units
 from pinchpoint.model.errors import InputError, RequirementError
 
@@ -83,7 +84,7 @@ def serve(folder: Path, port: int, host: str) -> int:
     click.echo(f"{folder}: {units.counted(index.refresh(), 'run')} indexed", err=True)
     guard = Guard(token, port)
     acts = Acts(shelf, (sys.executable, "-P", "-m", "pinchpoint"))
-    app = application(Workshop(Pages(shelf, index), acts, guard, Studies(study_folders)))
+    app = application(Workshop(Pages(shelf, index), acts, guard, Studies(study_folders, Machines(Local()))))
     _listen(app, host, port, f"/?token={token}")
     return 0
 

@@ -6,4 +6,5 @@
                   `paired_benches`: in slices and alternating trials; `stored_runs`: as stored
 `differences`     what differs between two benches
 `trend`           change points over stored runs
+`answers`         whether a run answers what it was asked
 """

@@ -29,7 +29,7 @@ from pinchpoint.findings.find_shape import chosen, fall, flat, growth, knee, nam
 from pinchpoint.model import units
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.groups import grouped
-from pinchpoint.model.measurement import Bound, Estimate, Interval, answered_by, is_rate, ratio
+from pinchpoint.model.measurement import CYCLES, Bound, Estimate, Interval, answered_by, is_rate, ratio
 from pinchpoint.model.result import Limit, Outcome
 from pinchpoint.model.scenario import Factor, Level
 from pinchpoint.model.series import Series, along, factor_of, levels_of, published_for, series, with_unit
@@ -137,22 +137,29 @@ def limit(study: Study, curves: Mapping[str, Curve], request: FindingRequest) ->
     points = [(curve, point) for curve, point in _asked(curves, request) if point.limit]
     if not points:
         return
-    counts = Counter(point.limit for _, point in points)
-    parts = [f"{Limit(word).words} at {count}" for word, count in counts.most_common()]
-    about = request.group or "All groups"
-    yield Finding(f"{about}: of {units.counted(len(points), 'point')} with a verdict, {', '.join(parts)}.", False)
+    yield Finding(f"{request.group or 'All groups'}: {_limits(points, len(_asked(curves, request)))}.", False)
     open_above = [(curve, point) for curve, point in points if _is_open_above(point, request.metric)]
     if open_above:
         number = "its number is" if len(open_above) == 1 else "their numbers are"
         yield Finding(f'{_listed(open_above)}: {number} "at least": something else than the switch ended first.', True)
 
 
+def _limits(points: Sequence[Place], asked: int) -> str:
+    """What pinched the points with a verdict, of all that were `asked` for."""
+    counts = Counter(Limit(point.limit).words for _, point in points)
+    if len(counts) > 1:
+        parts = ", ".join(f"{words} at {count}" for words, count in counts.most_common())
+        return f"of {units.counted(len(points), 'point')} with a verdict, {parts}"
+    (words,) = counts
+    if len(points) < asked:
+        verb = "has a verdict" if len(points) == 1 else "have a verdict"
+        return f"{len(points)} of {units.counted(asked, 'point')} {verb}: pinched by {words}"
+    return f"pinched by {words}" if asked == 1 else f"all {asked} points pinched by {words}"
+
+
 def _is_open_above(point: CurvePoint, asked: str) -> bool:
     own = [estimate for name, estimate in point.estimates.items() if asked in ("", name)]
     return any(estimate.bound is Bound.AT_LEAST for estimate in own)
-
-
-CYCLES = "cycles per packet"
 
 
 def compare(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:

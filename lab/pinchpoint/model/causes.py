@@ -54,7 +54,9 @@ class Sign(StrEnum):
         """A value of it, for people."""
         if self in SHARES:
             return units.share(value)
-        return units.nanoseconds(value * 1e9) if self is Sign.RING_S else f"{value:,.3g}"
+        if self is Sign.RING_S:
+            return units.nanoseconds(value * 1e9)
+        return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 SHARES = frozenset((

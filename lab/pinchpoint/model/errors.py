@@ -20,7 +20,7 @@ WORSE: Final = 8
 """The exit code of a comparison or a trend that found the newer one worse."""
 
 UNDECIDED: Final = 9
-"""The exit code of a comparison or a trend without an answer: no ratio, too few builds or runs."""
+"""The exit code of a command without an answer: no number, ratio or cause that is decided, too few builds or runs."""
 _LONGEST_WORD: Final = 60  # difflib's time grows with the square
 
 

@@ -112,9 +112,9 @@ class Interval:
         """Whether some value lies within it and from `low` to `high`."""
         return max(self.low, low) <= min(self.high, high)
 
-    def ends(self, unit: str) -> str:
+    def ends(self, unit: str, step: units.Step | None = None) -> str:
         """Both ends in one unit, e.g. `3.10 to 3.12 Mpps`; empty without two."""
-        return units.quantity_range(self.low, self.high, unit) if self.is_closed else ""
+        return units.quantity_range(self.low, self.high, unit, step) if self.is_closed else ""
 
     @property
     def times(self) -> str:
@@ -168,6 +168,8 @@ CARRIED = "that carried packets"
 """The note of a count of items, such as flows, of which only those in use are counted."""
 THREAD_BUSY: Final = "thread busy"
 """The metric of the busiest forwarding thread's busy share."""
+CYCLES: Final = "cycles per packet"
+"""The metric of what a packet cost the forwarding threads."""
 _LOOKUP_SHARE: Final = "lookup share of "
 _AT_ONE_LOAD: Final = " at "  # a metric of one load of several ends so, with the load
 

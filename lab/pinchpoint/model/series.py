@@ -33,8 +33,12 @@ class Series:
 
     def without(self, metric: str) -> list[CurvePoint]:
         """The points that were tried and have no number of the metric, in order."""
-        tried = (Outcome.MEASURED, Outcome.FAILED)
-        return [point for point in self.points if metric not in point.estimates and point.outcome in tried]
+        return [point for point in self.tried if metric not in point.estimates]
+
+    @property
+    def tried(self) -> list[CurvePoint]:
+        """The points of which a number was to be expected, in order."""
+        return [point for point in self.points if point.outcome in (Outcome.MEASURED, Outcome.FAILED)]
 
     def at(self, level: Level) -> CurvePoint | None:
         """The point at a level of the factor."""

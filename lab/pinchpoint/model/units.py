@@ -1,7 +1,8 @@
 """How rates, times and shares are written for people: three significant digits."""
 
+import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from enum import StrEnum
 from typing import Final, Self
@@ -19,6 +20,9 @@ class Worded(StrEnum):
         return member
 
 
+Step = tuple[float, str]
+"""A divisor and the word for what is divided by it, e.g. `(1e6, "Mpps")`."""
+_LEAST_OF_COMMON: Final = 0.01  # of the largest value: what is smaller has a unit of its own
 _DURATION: Final = re.compile(r"(?:(\d{1,5})h)?(?:(\d{1,5})m)?(?:(\d{1,7})s)?")
 
 
@@ -37,6 +41,11 @@ def _decimals(value: float) -> int:
     return 2 if magnitude < 9.995 else 1 if magnitude < 99.95 else 0
 
 
+def _significant(value: float) -> int:
+    """The same of values below 1, too."""
+    return _decimals(value) if value >= 1 or value <= 0 else 2 - math.floor(math.log10(value))
+
+
 _STEPS: Mapping[str, tuple[tuple[float, str], ...]] = {
     "fps": ((1e6, "Mpps"), (1e3, "kpps"), (1.0, "pps")),
     "bit/s": ((1e12, "Tbit/s"), (1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s")),
@@ -53,9 +62,19 @@ def steps(unit: str) -> tuple[tuple[float, str], ...]:
     return _STEPS.get(unit, ((1.0, "" if unit == "count" else unit),))
 
 
-def fps(rate: float | None) -> str:
-    """A frame rate, e.g. `4.21 Mpps`; `-` for None."""
-    return "-" if rate is None else _scaled(rate, _STEPS["fps"])
+def common(values: Iterable[float], unit: str) -> Step | None:
+    """The step of the largest of these values, for all of them; None where some are too small beside it."""
+    known = [value for value in values if value > 0]
+    if not known or min(known) < _LEAST_OF_COMMON * max(known):
+        return None
+    return next((step for step in steps(unit) if max(known) >= step[0]), steps(unit)[-1])
+
+
+def fps(rate: float | None, step: Step | None = None) -> str:
+    """A frame rate, e.g. `4.21 Mpps`, in the unit of `step` if one is given; `-` for None."""
+    if rate is None or step is None:
+        return "-" if rate is None else _scaled(rate, _STEPS["fps"])
+    return f"{rate / step[0]:.{_significant(rate / step[0])}f} {step[1]}"
 
 
 def nanoseconds(value: float | None) -> str:
@@ -83,20 +102,22 @@ def loss(ratio: float) -> str:
     return "0" if ratio == 0 else f"{Decimal(f'{ratio * 100:.2g}'):f} %"
 
 
-def quantity_range(low: float, high: float, unit: str) -> str:
+def quantity_range(low: float, high: float, unit: str, step: Step | None = None) -> str:
     """Two values of a metric in one unit, with enough digits to tell them apart, e.g. `54.1 to 56.0 us`."""
-    divisor, word = next((step for step in steps(unit) if high >= step[0]), steps(unit)[-1])
+    divisor, word = step or next((step for step in steps(unit) if high >= step[0]), steps(unit)[-1])
     first, last = low / divisor, high / divisor
     least = 0 if max(abs(first), abs(last)) >= 99.95 else 1 if abs(last) >= 9.995 else 2
     least = max(least, 2) if unit == "fps" else least
+    least = least if step is None else max(least, _significant(last))
     decimals = next((digits for digits in range(least, 7) if last - first > 4.99 * 10.0**-digits), least)
     return f"{first:,.{decimals}f} to {last:,.{decimals}f} {word}".rstrip()
 
 
-def beside(value: float, *others: float, unit: str) -> str:
-    """Other values in the unit that `quantity` writes the first one in, without its word, e.g. `4.71 .. 5.02`."""
-    divisor, _ = next((step for step in steps(unit) if abs(value) >= step[0]), steps(unit)[-1])
-    least, apart = _decimals(value / divisor), (max(others) - min(others)) / divisor
+def beside(value: float, *others: float, unit: str, step: Step | None = None) -> str:
+    """Other values in the unit that the first one is written in, without its word, e.g. `4.71 .. 5.02`."""
+    divisor, _ = step or next((step for step in steps(unit) if abs(value) >= step[0]), steps(unit)[-1])
+    least = _decimals(value / divisor) if step is None else _significant(value / divisor)
+    apart = (max(others) - min(others)) / divisor
     decimals = next((digits for digits in range(least, 7) if apart > 4.99 * 10.0**-digits), least)
     return " .. ".join(f"{other / divisor:,.{decimals}f}" for other in others)
 

@@ -1,15 +1,17 @@
 """The plots of one curve: the metric that was looked for, its published shape, and what the DUT did meanwhile."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from itertools import cycle
-from typing import Final
+from typing import Any, Final
 
 from pinchpoint.model import units
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.groups import grouped
 from pinchpoint.model.measurement import MRR, Bound, Estimate, Interval, answered_by, band_metrics, is_band, is_rate
+from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import Level
 from pinchpoint.model.series import Series, along, factor_of, published_for, series, with_unit
 from pinchpoint.model.study import Curve, CurvePoint, Published
@@ -25,6 +27,7 @@ _MARKED: Final = {
 }
 _SHARE_COLOURS: Final = ("@accent", "@shade2", "@shade1", "@second", "@mind")
 _MOST_TRACES: Final = 12
+_MOST_QUANTITIES: Final = 4  # metrics on one axis
 _MOST_STACKS: Final = 4
 _MAIN_HEIGHT: Final = 390  # pixels
 _DODGE: Final = 0.12  # between series at one level of a categorical axis, in levels
@@ -85,8 +88,7 @@ def interval_words(curve: Curve, metrics: Sequence[str]) -> tuple[str, ...]:
 
 
 def _main(curve: Curve, parts: Sequence[Series], x: LevelAxis) -> Panel:
-    wanted = main_metrics(curve)
-    metrics = wanted if len(parts) == 1 else wanted[:1]
+    metrics = main_metrics(curve)[: _MOST_QUANTITIES if len(parts) == 1 else 1]
     figure = _figure(parts, metrics, x, height=_MAIN_HEIGHT)
     title = " and ".join(metrics) if len(metrics) < 3 else ", ".join(metrics)
     return Panel("main", f"{title} by {x.factor.name}", _reading(curve, metrics), figure)
@@ -101,6 +103,8 @@ def _reading(curve: Curve, metrics: Sequence[str]) -> str:
     if any(is_band(name) for name in metric_names(curve)):
         said.append("Light bars: the loads at which 10 to 90 % of the trials lose")
     said += [sentence for bound, sentence in _MARKED.items() if bound in bounds]
+    if any(_why_none(point, name) for point in curve.points for name in metrics):
+        said.append("Crosses at the bottom were tried and have no number, and no line runs over them")
     if any(_minds(point, name) for point in curve.points for name in point.notes):
         said.append("Other open markers have a note (hover)")
     return "".join(f"{sentence}. " for sentence in said) + "Point at a marker for its verdict."
@@ -112,18 +116,41 @@ def _figure(parts: Sequence[Series], metrics: Sequence[str], x: LevelAxis, heigh
     estimates = [estimate for part, name in drawn for _, estimate in part.having(name)]
     y = plot.value_axis(estimates[0].unit if estimates else "", [estimate.value for estimate in estimates])
     data = []
+    crosses = [
+        cross for part in parts for name in metrics if not part.having(name) for cross in _crosses(part, name, x)
+    ]
     for place, (part, name) in enumerate(drawn):
         label = part.label if len(metrics) == 1 else f"{part.label}: {name}"
         aside = _DODGE * (place - (len(drawn) - 1) / 2) if x.categorical else 0.0
         legend = name if len(parts) == 1 else label
         made = [*_band(part, name, y.divisor, place), *_traces(part, name, x, y.divisor, place, legend)]
         data += [trace | {"x": [x.place(level) + aside for level in trace["x"]]} for trace in made]
+        crosses += _crosses(part, name, x, aside, plot.COLOURS[place % len(plot.COLOURS)])
     name = metrics[0] if len(metrics) == 1 else ""
     title = _relative_title(parts) if name == RELATIVE else ", ".join(part for part in (name, y.label) if part)
     y_axis = _y_axis(escape(title), [estimate.value for estimate in estimates])
     more = 18 * ((len(drawn) - 1) // 3)  # for further lines of the legend
     x_axis = x.figure(narrow=height < _MAIN_HEIGHT)
-    return plot.figure(data, height + more, 12, x_axis, y_axis, bottom=92 + more, showlegend=len(drawn) > 1)
+    noted: Figure = {"annotations": crosses} if crosses else {}
+    return plot.figure(data, height + more, 12, x_axis, y_axis, bottom=92 + more, showlegend=len(drawn) > 1, **noted)
+
+
+def _crosses(part: Series, name: str, x: LevelAxis, aside: float = 0.0, colour: str = "@muted") -> Iterator[Figure]:
+    """A mark at the bottom of the plot at each level that was tried and has no number, with the reason."""
+    for point in part.without(name):
+        if why := _why_none(point, name):
+            level = point.levels[part.factor.name]
+            at = x.place(level) + aside
+            told = f"<b>{escape(along(part.factor, level))}</b><br>{escape(name)}{plot.remarks(why)}"
+            place = {"x": math.log10(at) if x.log else at, "xref": "x", "y": 0, "yref": "paper", "yanchor": "bottom"}
+            yield place | {"text": "×", "hovertext": told, "showarrow": False, "font": {"color": colour, "size": 18}}
+
+
+def _why_none(point: CurvePoint, name: str) -> str:
+    """Why a point that was tried has no number of the metric; empty of any other."""
+    if name in point.estimates:
+        return ""
+    return str(point.refusals[name]) if name in point.refusals else point.reason * (point.outcome == Outcome.FAILED)
 
 
 def _y_axis(title: str, values: Sequence[float]) -> Figure:
@@ -143,7 +170,7 @@ def _relative_title(parts: Sequence[Series]) -> str:
 
 
 def _traces(part: Series, name: str, x: LevelAxis, divisor: float, place: int, legend: str) -> Iterator[Figure]:
-    """A line through the numbers, broken where one was refused; there only its range stands, on no line.
+    """A line through the numbers, broken where one was refused; there its range stands, if it has one, on no line.
 
     A line through the middles of ranges, or from one word to the next, would show a shape that was not measured.
     X of a trace is its levels.
@@ -156,9 +183,28 @@ def _traces(part: Series, name: str, x: LevelAxis, divisor: float, place: int, l
         line = {"color": plot.COLOURS[place % len(plot.COLOURS)], "width": 2, "dash": dash}
         y = [None if estimate.bound is Bound.BETWEEN else estimate.value / divisor for _, estimate in points]
         joined: Figure = {} if x.categorical else {"mode": "lines+markers", "line": line}
-        yield _marked(part, name, points, divisor, place) | common | {"y": y} | joined
+        trace = _marked(part, name, points, divisor, place) | common | {"y": y} | joined
+        yield _broken(trace, part) if joined else trace
     if ranges:
         yield _marked(part, name, ranges, divisor, place) | common | {"showlegend": len(ranges) == len(points)}
+
+
+def _broken(trace: Figure, part: Series) -> Figure:
+    """The trace, of which x is levels, with a gap at each that was tried and is not in it: no line runs over one."""
+    own, name = {level: place for place, level in enumerate(trace["x"])}, part.factor.name
+    tried = {point.levels[name] for point in part.tried}
+    levels = [point.levels[name] for point in part.points if point.levels[name] in own.keys() | tried]
+    if len(levels) == len(own):
+        return trace
+
+    def spread(values: Mapping[str, Any], **blanks: Any) -> Figure:
+        lists = {key: value for key, value in values.items() if isinstance(value, list) and key in blanks}
+        return {key: [value[own[level]] if level in own else blanks[key] for level in levels]
+                for key, value in lists.items()}  # fmt: skip
+
+    marker = trace["marker"] | spread(trace["marker"], size=8, symbol="circle")
+    bars = trace["error_y"] | spread(trace["error_y"], array=0.0, arrayminus=0.0)
+    return trace | spread(trace, y=None, text="") | {"x": levels, "marker": marker, "error_y": bars}
 
 
 def _band(part: Series, name: str, divisor: float, place: int) -> Iterator[Figure]:
@@ -234,7 +280,7 @@ def _shapes(parts: Sequence[Series], published: Sequence[Published]) -> Iterable
                 continue
             common = next((level for level, _ in ours if level in dict(theirs)), None)
             colour = plot.COLOURS[len(sources) % len(plot.COLOURS)]
-            data.append(_ours(part, figures.metric, ours, common, colour))
+            data.append(_broken(_ours(part, figures.metric, ours, common, colour), part))
             if figures not in shared:
                 shared.append(figures)
                 data.append(_theirs(part, figures, theirs, common))
@@ -247,7 +293,7 @@ def _shapes(parts: Sequence[Series], published: Sequence[Published]) -> Iterable
         trace["x"] = [x.place(level) for level in trace["x"]]
         if x.categorical:
             trace["mode"] = "markers"
-    y = _y_axis("relative to the first common level", [value for trace in data for value in trace["y"]])
+    y = _y_axis("relative to the first common level", [y for trace in data for y in trace["y"] if y is not None])
     more = 18 * ((len(data) - 1) // 2)
     about = (
         "Only the shape can be compared, the machines differ: both curves are divided by their value at the first "
@@ -333,16 +379,24 @@ _TITLES: Final[Mapping[str, str]] = {
 
 def _others(curve: Curve, parts: Sequence[Series], x: LevelAxis) -> Iterable[Panel]:
     """Every other metric under the same x axis, one panel a unit; a metric for each panel where series are many."""
-    shown = set(main_metrics(curve))
+    wanted = main_metrics(curve)
+    shown = set(wanted[:_MOST_QUANTITIES] if len(parts) == 1 else wanted)
     units_of = {name: estimate.unit for point in curve.points for name, estimate in point.estimates.items()}
     others = [name for name in units_of if not (name in shown or answered_by(name) or is_band(name))]
     by_unit = grouped((units_of[name], name) for name in others)
     for unit in (*(unit for unit in _TITLES if unit in by_unit), *(unit for unit in by_unit if unit not in _TITLES)):
         names, key = by_unit[unit], "".join(filter(str.isalnum, unit)) or "other"
-        groups = [names] if len(parts) == 1 else [[name] for name in names[:_MOST_STACKS]]
+        groups = _few(names) if len(parts) == 1 else [[name] for name in names[:_MOST_STACKS]]
         for place, group in enumerate(groups):
             title = _TITLES.get(unit, unit) if len(group) > 1 else group[0]
+            title += f" ({place + 1} of {len(groups)})" if len(group) > 1 and len(groups) > 1 else ""
             yield Panel(f"{key}-{place}", title, "", _figure(parts, group, x, height=290))
+
+
+def _few(names: list[str]) -> list[list[str]]:
+    """In parts of about the same length, as long as one axis bears."""
+    size = math.ceil(len(names) / math.ceil(len(names) / _MOST_QUANTITIES))
+    return [names[first : first + size] for first in range(0, len(names), size)]
 
 
 def overlaid(curves: Sequence[tuple[str, Curve]]) -> Panel | None:

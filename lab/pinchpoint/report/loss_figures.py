@@ -30,61 +30,67 @@ _NARROW, _WIDE = 1.015, 1.12  # of its lowest load: a point goes so far, and no 
 _SURE: Final = 1.96  # standard deviations of a 95 % interval
 
 
-def loss_figure(result: ScenarioResult | None, trials: Sequence[Trial]) -> Figure:
+def loss_figure(result: ScenarioResult | None, trials: Sequence[Trial], step: units.Step | None = None) -> Figure:
     """Loss ratio against offered load, one marker a trial; trials without loss in a strip of their own.
 
-    x: offered load in Mpps; y: loss ratio, logarithmic (y axis) or zero (y2 axis, where the
+    x: offered load; y: loss ratio, logarithmic (y axis) or zero (y2 axis, where the
     height within the strip only keeps markers apart).
     """
     data: list[Figure] = []
+    load = plot.value_axis("fps", [trial.offered_fps for trial in trials], step)
     for validity in TrialValidity:
         chosen = [trial for trial in trials if trial.validity is validity]
         lossy, clean = [trial for trial in chosen if trial.lost > 0], [trial for trial in chosen if trial.lost <= 0]
         shown = [(part, y) for part, y in ((lossy, "y"), (clean, "y2")) if part]
-        data += [_trials(validity, part, y) | {"showlegend": not place} for place, (part, y) in enumerate(shown)]
+        made = (_trials(validity, part, y, load.divisor) for part, y in shown)
+        data += [trace | {"showlegend": not place} for place, trace in enumerate(made)]
     ratios = [trial.loss_ratio for trial in trials if trial.lost > 0]
-    shapes, notes = _rates(result.rates if result else ())
-    x = plot.axis("offered load, Mpps", anchor="y2", rangemode="tozero")
+    shapes, notes = _rates(result.rates if result else (), load.divisor, step)
+    x = plot.axis(f"offered load, {load.label}", anchor="y2", rangemode="tozero")
     y = plot.loss_axis(ratios, _STRIP, 1) if ratios else plot.axis()
     strip = plot.no_loss_axis(0, _STRIP - _GAP if ratios else 1)
     height, top = 380 if ratios else 220, 54 if notes else 12
     return plot.figure(data, height, top, x, y, yaxis2=strip, shapes=shapes, annotations=notes)
 
 
-def close_up(layout: Figure, rates: Sequence[Rate]) -> Figure | None:
-    """The layout of a loss figure around the rates; None when no rate has two bounds."""
+def close_up(
+    layout: Figure, rates: Sequence[Rate], trials: Sequence[Trial], step: units.Step | None = None
+) -> Figure | None:
+    """The layout of a loss figure of these trials around the rates; None when no rate has two bounds."""
     ends = words.around(rates, _NEAR)
     if ends is None:
         return None
-    near = {"range": [end / 1e6 for end in ends], "title": {"text": "offered load near the rates, Mpps"}}
+    load = plot.value_axis("fps", [trial.offered_fps for trial in trials], step)
+    title = f"offered load near the rates, {load.label}"
+    near = {"range": [end / load.divisor for end in ends], "title": {"text": title}}
     return layout | {"xaxis": layout["xaxis"] | near}
 
 
-def _trials(validity: TrialValidity, trials: Sequence[Trial], y: str) -> Figure:
+def _trials(validity: TrialValidity, trials: Sequence[Trial], y: str, divisor: float) -> Figure:
     """Heights in the strip of trials without loss say nothing; the golden ratio keeps neighbours apart."""
     marker = {"symbol": plot.SYMBOLS[validity], "size": 9, "color": f"@{validity.value}", "opacity": 0.85}
     apart = [round(1.2 * math.modf(0.618034 * place)[0] - 0.6, 3) for place in range(len(trials))]
     heights = [trial.loss_ratio for trial in trials] if y == "y" else apart
-    points = [(trial.offered_fps / 1e6, height, plot.account(trial))
+    points = [(trial.offered_fps / divisor, height, plot.account(trial))
               for trial, height in zip(trials, heights, strict=True)]  # fmt: skip
     rank = 1 + list(TrialValidity).index(validity)
     return plot.markers(validity.words, points, marker, meta=validity.value, legendgroup=validity.value,
                         legendrank=rank, yaxis=y)  # fmt: skip
 
 
-def _rates(rates: Sequence[Rate]) -> tuple[list[Figure], list[Figure]]:
+def _rates(rates: Sequence[Rate], divisor: float, step: units.Step | None) -> tuple[list[Figure], list[Figure]]:
     """Where NDR and PDR lie: a band between the bounds, a dashed line where there is no upper one."""
     shapes: list[Figure] = []
     notes: list[Figure] = []
     for place, rate in enumerate(rate for rate in rates if rate.lower_fps):
         colour = "@accent" if place == 0 else "@second"
-        low = (rate.lower_fps or 0.0) / 1e6
-        at = (rate.quoted_fps or rate.lower_fps or 0.0) / 1e6
-        shapes.append(plot.shaded("x", low, rate.upper_fps / 1e6 if rate.upper_fps else low, colour, 0.25))
+        low = (rate.lower_fps or 0.0) / divisor
+        at = (rate.quoted_fps or rate.lower_fps or 0.0) / divisor
+        shapes.append(plot.shaded("x", low, rate.upper_fps / divisor if rate.upper_fps else low, colour, 0.25))
         if rate.quoted_fps is not None:
             dash = "dash" if rate.status is RateStatus.AT_LEAST else "solid"
             shapes.append(plot.line_at("x", at, colour, dash=dash, layer="below"))
-        notes.append(plot.note_above(at, f"{rate.name}: {words.quoted(rate)}", colour, place))
+        notes.append(plot.note_above(at, f"{rate.name}: {words.quoted(rate, step)}", colour, place))
     return shapes, notes
 
 
@@ -118,7 +124,9 @@ def _point(group: Sequence[Trial], loss_ratio: float) -> LossShare:
     return LossShare(median(trial.offered_fps for trial in group), losing, len(group))
 
 
-def losing_figure(result: ScenarioResult | None, trials: Sequence[Trial]) -> Figure | None:
+def losing_figure(
+    result: ScenarioResult | None, trials: Sequence[Trial], step: units.Step | None = None
+) -> Figure | None:
     """The loss curve of the first rate; None of fewer than eight usable trials, or without a rate.
 
     x: offered load, linear; y: share of the trials that lose more than the rate's ratio. Markers are points with their
@@ -129,7 +137,7 @@ def losing_figure(result: ScenarioResult | None, trials: Sequence[Trial]) -> Fig
         return None
     rate = result.rates[0]
     curve = points(tried, rate.loss_ratio)
-    x = plot.value_axis("fps", [trial.offered_fps for trial in tried])
+    x = plot.value_axis("fps", [trial.offered_fps for trial in tried], step)
     near = [(point.load_fps / x.divisor, point.share, _near(point)) for point in curve]
     shares = plot.markers("share of the trials that lose, 95 % binomial", near, {"size": 8, "color": "@accent"})
     bars = plot.error_bars([interval(point) for point in curve], "@accent")
@@ -146,7 +154,7 @@ def losing_figure(result: ScenarioResult | None, trials: Sequence[Trial]) -> Fig
     for place, (name, fps, colour, dash) in enumerate(named):
         if fps is not None:
             shapes.append(plot.line_at("x", fps / x.divisor, colour, dash=dash, layer="below"))
-            notes.append(plot.note_above(fps / x.divisor, f"{name} {units.fps(fps)}", colour, place))
+            notes.append(plot.note_above(fps / x.divisor, f"{name} {units.fps(fps, step)}", colour, place))
     loads = plot.axis(f"offered load, {x.label}", anchor="y", rangemode="tozero")
     y = plot.axis("share of the trials", range=[-0.06, 1.06], tickvals=[0, 0.1, 0.5, 0.9, 1],
                   ticktext=["0", "10 %", "50 %", "90 %", "100 %"])  # fmt: skip
@@ -198,13 +206,14 @@ def _outcome(trial: Trial) -> str:
     return "lost frames" if trial.lost > 0 else "lost nothing"
 
 
-def loss_curve_figure(points: Sequence[LossPoint]) -> Figure:
+def loss_curve_figure(points: Sequence[LossPoint], step: units.Step | None = None) -> Figure:
     """Forwarded rate above, loss below, against offered load; loads that were not offered are a shaded range.
 
-    x: offered load, Mpps; y: forwarded rate, Mpps; y2: loss ratio, logarithmic; y3: a strip for no loss.
+    x: offered load; y: forwarded rate; y2: loss ratio, logarithmic; y3: a strip for no loss.
     Bars are the intervals of the points.
     """
     judged = sorted((point for point in points if point.loss is not None), key=lambda point: point.offered_fps)
+    unit = plot.value_axis("fps", [point.load_fps for point in points], step)
     lossy = [point for point in judged if point.loss]
     clean = [point for point in judged if not point.loss]
     ratios = [ratio or 0.0 for point in lossy for ratio in (point.loss_low or point.loss, point.loss)]
@@ -212,23 +221,25 @@ def loss_curve_figure(points: Sequence[LossPoint]) -> Figure:
     least = losses["tickvals"][0]  # a lower end of zero is drawn to the end of the logarithmic axis
     lost = [Interval(point.loss or 0.0, max(point.loss_low or 0.0, least), point.loss_high or 0.0) for point in lossy]
     rates = [(point.forwarded_fps, point.forwarded_low, point.forwarded_high) for point in judged]
-    forwarded = [Interval(fps or 0.0, low or 0.0, high or 0.0) / 1e6 for fps, low, high in rates]
-    most = [0.0, judged[-1].offered_fps / 1e6] if judged else []
+    scale = unit.divisor
+    forwarded = [Interval(fps or 0.0, low or 0.0, high or 0.0) / scale for fps, low, high in rates]
+    most = [0.0, judged[-1].offered_fps / scale] if judged else []
     everything = plot.line("all of it forwarded", list(zip(most, most, strict=True)),
                            {"color": "@second", "width": 1, "dash": "dot"}, yaxis="y", hoverinfo="skip")  # fmt: skip
-    none = _curve("no loss", clean, "y3", [Interval(0.0)] * len(clean))
+    none = _curve("no loss", clean, "y3", [Interval(0.0)] * len(clean), scale)
     none["marker"] |= {"symbol": ["circle" if point.lossless else "circle-open" for point in clean]}
     none |= {"mode": "markers", "showlegend": False}
-    data = [everything, _curve("forwarded", judged, "y", forwarded), _curve("loss", lossy, "y2", lost), none]
-    x = plot.axis("offered load, Mpps", anchor="y3", rangemode="tozero")
-    y = plot.axis("forwarded, Mpps", rangemode="tozero", domain=list(_FORWARDED))
-    other: Figure = {"yaxis2": losses, "yaxis3": plot.no_loss_axis(*_NONE)} | _not_offered(points, judged)
+    both = _curve("forwarded", judged, "y", forwarded, scale), _curve("loss", lossy, "y2", lost, scale)
+    data = [everything, *both, none]
+    x = plot.axis(f"offered load, {unit.label}", anchor="y3", rangemode="tozero")
+    y = plot.axis(f"forwarded, {unit.label}", rangemode="tozero", domain=list(_FORWARDED))
+    other: Figure = {"yaxis2": losses, "yaxis3": plot.no_loss_axis(*_NONE)} | _not_offered(points, judged, scale)
     return plot.figure(data, 520, 34, x, y, **other)
 
 
-def _curve(name: str, points: Sequence[LossPoint], y: str, values: Sequence[Interval]) -> Figure:
+def _curve(name: str, points: Sequence[LossPoint], y: str, values: Sequence[Interval], divisor: float) -> Figure:
     colour = "@accent" if y == "y" else "@s1"
-    placed = [(point.offered_fps / 1e6, bar.value, _load(point))
+    placed = [(point.offered_fps / divisor, bar.value, _load(point))
               for point, bar in zip(points, values, strict=True)]  # fmt: skip
     drawn = plot.markers(name, placed, {"color": colour, "size": 8}, yaxis=y, line={"color": colour, "width": 2})
     return drawn | {"mode": "lines+markers", "error_y": plot.error_bars(values, colour)}
@@ -248,13 +259,14 @@ def _load(point: LossPoint) -> str:
     return "<br>".join([*lines, *([f"<i>{escape(point.reason)}</i>"] if point.reason else [])])
 
 
-def _not_offered(points: Sequence[LossPoint], judged: Sequence[LossPoint]) -> Figure:
+def _not_offered(points: Sequence[LossPoint], judged: Sequence[LossPoint], divisor: float) -> Figure:
     """The range of intended loads that the generator did not offer: the DUT has no point there."""
     limited = [point for point in points if point.generator_limited]
     if not limited:
         return {}
     highest = max((point.load_fps for point in judged), default=0.0)
-    low, high = max(highest, min(point.offered_fps for point in limited)) / 1e6, limited[0].load_fps / 1e6
+    lowest = max(highest, min(point.offered_fps for point in limited))
+    low, high = lowest / divisor, limited[0].load_fps / divisor
     note = plot.note_above(high, "not offered: the generator's limit", "@generator_limited")
     shape = plot.shaded("x", low, high, "@generator_limited", 0.12)
     return {"shapes": [shape], "annotations": [note | {"xanchor": "right", "yshift": 0}]}

@@ -56,6 +56,9 @@ def _study(view: RunView, study: Study | None) -> list[str]:
 
 
 def _curve(view: CurveView) -> str:
+    if view.nothing:
+        lines = "\n".join(f"- {plain(line)}." for line in view.nothing)
+        return f"#### {plain(view.curve.group)}: {plain(view.curve.title)}\n\n{lines}"
     unseen = [f"Warning: {plain(view.unseen)}."] if view.unseen else []
     return "\n\n".join([table_text(curve_table(view)), *unseen])
 

@@ -11,8 +11,18 @@ from pinchpoint.measure import registry
 from pinchpoint.model import units
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.groups import grouped
-from pinchpoint.model.measurement import MRR, THREAD_BUSY, Bound, Interval, Measurement, Metric, is_band, is_rate
-from pinchpoint.model.result import Limit, Outcome, Rate, RateStatus, ReceiveRate, ScenarioResult
+from pinchpoint.model.measurement import (
+    CYCLES,
+    MRR,
+    THREAD_BUSY,
+    Bound,
+    Interval,
+    Measurement,
+    Metric,
+    is_band,
+    is_rate,
+)
+from pinchpoint.model.result import Limit, LossShare, Outcome, Rate, RateStatus, ReceiveRate, ScenarioResult
 from pinchpoint.model.series import levels_of, with_unit
 from pinchpoint.model.study import Curve, CurvePoint, Published, Study
 from pinchpoint.report import curve_figures, words
@@ -27,26 +37,33 @@ INTERVALS: Final = (
 _FEW: Final = 4  # metrics of a measure that is not listed, and columns of measurements
 
 
-def parts(rate: Rate) -> tuple[str, str, str]:
+def common_step(results: Sequence[ScenarioResult]) -> units.Step | None:
+    """The unit in which a page writes the rates of these scenarios; None: each in its own."""
+    quoted = [rate.quoted_fps or rate.upper_fps for result in results for rate in result.rates]
+    quoted += [result.mrr.estimate_fps for result in results if result.mrr]
+    return units.common((fps for fps in quoted if fps), "fps")
+
+
+def parts(rate: Rate, step: units.Step | None = None) -> tuple[str, str, str]:
     """The number to quote as qualifier, number and unit, e.g. `("at least", "7.10", "Mpps")`."""
-    qualifier, quoted = words.qualified(rate)
+    qualifier, quoted = words.qualified(rate, step)
     number, _, unit = (quoted, "", "") if quoted == words.NO_NUMBER else quoted.partition(" ")
     return qualifier, number, unit
 
 
-def ends(rate: Rate) -> str:
+def ends(rate: Rate, step: units.Step | None = None) -> str:
     """Of the interval, in the unit of the number, e.g. `4.71 .. 5.02`; empty if it has not two."""
     if rate.status is RateStatus.LOSES_ALWAYS and rate.floor is not None:
         return units.beside(rate.floor.loss_ratio, rate.floor.lower, rate.floor.upper, unit="share")
     known = rate.interval if rate.status is RateStatus.FOUND else None
-    return units.beside(known.value, known.low, known.high, unit="fps") if known else ""
+    return units.beside(known.value, known.low, known.high, unit="fps", step=step) if known else ""
 
 
-def band(rate: Rate) -> str:
+def band(rate: Rate, step: units.Step | None = None) -> str:
     """Loads at which 10 % and 90 % of the trials lose, in the unit of the number; empty if not known."""
     if not rate.quoted_fps or not rate.band:
         return ""
-    return units.beside(rate.quoted_fps, rate.band.low_fps, rate.band.high_fps, unit="fps")
+    return units.beside(rate.quoted_fps, rate.band.low_fps, rate.band.high_fps, unit="fps", step=step)
 
 
 def rate_table(results: Sequence[ScenarioResult]) -> Table:
@@ -89,7 +106,10 @@ def busy(result: ScenarioResult) -> str:
 
 
 def cycles(result: ScenarioResult) -> str:
-    """What a packet cost that thread."""
+    """What a packet cost the threads that forward, where the rate was held; of an older run, the busiest one."""
+    found = next((metric.value for metric in result.metrics if metric.name == CYCLES), None)
+    if found is not None:
+        return f"{found:,.0f}"
     busiest = max(result.threads, key=lambda load: load.busy_share or 0.0, default=None)
     if busiest is None or busiest.cycles_per_packet is None:
         return ABSENT
@@ -102,19 +122,20 @@ def headed(name: str, rates: Sequence[Rate]) -> str:
     return f"{name} ({lengths.pop():g} s)" if len(lengths) == 1 else name
 
 
-def receive_rate(mrr: ReceiveRate | None) -> str:
+def receive_rate(mrr: ReceiveRate | None, step: units.Step | None = None) -> str:
     """The MRR, e.g. `10.0 Mpps`; `at least` where the engine could not overload the device; empty if not measured."""
     if mrr is None:
         return ""
     least = "at least " if mrr.estimate_fps >= LOADED * mrr.load_fps else ""
-    return f"{least}{units.fps(mrr.estimate_fps)}"
+    return f"{least}{units.fps(mrr.estimate_fps, step)}"
 
 
-def receive_rate_interval(mrr: ReceiveRate) -> str:
+def receive_rate_interval(mrr: ReceiveRate, step: units.Step | None = None) -> str:
     """How sharply the MRR is known, and at which load."""
-    interval = f"{units.percent(mrr.confidence)} interval {units.quantity_range(mrr.lower_fps, mrr.upper_fps, 'fps')}"
+    ends = units.quantity_range(mrr.lower_fps, mrr.upper_fps, "fps", step)
+    interval = f"{units.percent(mrr.confidence)} interval {ends}"
     trials = f"median of {mrr.trials} trials of {mrr.trial_duration_s:g} s"
-    return f"{interval}; forwarded at {units.fps(mrr.load_fps)} offered, {trials}"
+    return f"{interval}; forwarded at {units.fps(mrr.load_fps, step)} offered, {trials}"
 
 
 def facts(result: ScenarioResult) -> Iterator[str]:
@@ -128,16 +149,23 @@ def facts(result: ScenarioResult) -> Iterator[str]:
                 f"{units.frames(gap.longer_ring)} gives {units.fps(gap.longer_ring_fps)} "
                 "(a prediction that pinchpoint explain can test)"
             )
-        if (half := ndr.at_half) and half.losing:
-            counts = f"{half.losing} of {half.trials} at {units.fps(half.load_fps)}, half of the {ndr.name}"
-            yield f"{units.share(half.share)} of the trials lose at any load that was tried: {counts}"
+        if (half := ndr.at_half) and 0 < half.share < words.BAND_SHARE:
+            yield _losing_at_half(ndr, half)
         if ndr.unusable_share:
             share = units.share(ndr.unusable_share)
             yield f"{share} of the trials were not usable: the engine's receiving core stood still"
 
 
+def _losing_at_half(rate: Rate, half: LossShare) -> str:
+    counts = f"{half.losing} of {half.trials} at {units.fps(half.load_fps)}, half of the {rate.name}"
+    return f"{units.share(half.share)} of the trials lose at any load that was tried: {counts}"
+
+
 def warnings(result: ScenarioResult) -> Iterator[str]:
     """Where the rates need care: the counts contradict them, the load before matters, overload makes it slower."""
+    for ndr in result.rates[:1]:
+        if (half := ndr.at_half) and half.share >= words.BAND_SHARE:
+            yield _losing_at_half(ndr, half)
     for rate in result.rates:
         if rate.claim and not rate.claim.holds:
             below, above = rate.claim.below, rate.claim.above
@@ -231,7 +259,7 @@ def figure(measurement: Measurement, name: str) -> tuple[str, str]:
 
 
 # Beside what was looked for, these say most about why it is what it is.
-_TELLING: Final = ("cycles per packet", THREAD_BUSY, "datapath flows", "datapath masks")
+_TELLING: Final = (CYCLES, THREAD_BUSY, "datapath flows", "datapath masks")
 _MOST_COLUMNS: Final = 5
 _FEW_NAMED: Final = 3  # metrics named that are not in the table
 UNSEEN: Final = "datapath flows unchanged"
@@ -264,6 +292,13 @@ class CurveView:
     all_columns: tuple[str, ...]  # empty: no more than `columns`
     unmeasured: tuple[tuple[str, str], ...]  # which points, why not
     unseen: str  # where the datapath saw a factor least; empty if it saw all
+
+    @property
+    def nothing(self) -> tuple[str, ...]:
+        """Of a sweep of which no point was measured, a sentence for each reason: it needs no table. Empty of others."""
+        if any(row.outcome == Outcome.MEASURED for row in self.rows):
+            return ()
+        return tuple(": ".join(filter(None, (places, reason.rstrip(".")))) for places, reason in self.unmeasured)
 
 
 def curve_views(curves: Sequence[Curve], study: Study | None) -> tuple[CurveView, ...]:
@@ -364,4 +399,6 @@ def _unmeasured(curve: Curve) -> list[tuple[str, str]]:
     unmeasured = [point for point in curve.points if point.outcome != Outcome.MEASURED]
     outcomes = [(Outcome(point.outcome).words, words.plain_reason(point.reason)) for point in unmeasured]
     places = grouped(zip(outcomes, (levels_of(curve, point) for point in unmeasured), strict=True))
+    if len(places) == 1 and len(unmeasured) == len(curve.points) > 1:
+        return [(f"all {units.counted(len(unmeasured), 'point')}: {outcomes[0][0]}", outcomes[0][1])]
     return [(f"{'; '.join(at)}: {outcome}", reason) for (outcome, reason), at in places.items()]

@@ -50,6 +50,7 @@ def render_html(
         info=info,
         view=view,
         plots_of=plots,
+        folds=len(view.plain) > 1,  # several scenarios have a card each, and the rest below it folded
         overview=has_overview(drawn),
         bands=any(number_views.band(rate) for section in view.plain for rate in section.rates),
         swept=grouped((section.group, section) for section in view.scenarios if section.swept),
@@ -92,24 +93,26 @@ def as_json(drawn: Sequence[Figure]) -> Markup:
 
 def plots_of(view: ScenarioView) -> dict[str, Figure]:
     """The plots of one scenario by name; `data_of` names a plot with the same data."""
-    result, trials = view.result, view.trials
+    result, trials, step = view.result, view.trials, view.step
     drawn: dict[str, Figure | None] = {}
     if not view.brief:
-        drawn["spread"] = rate_figures.rates_figure(rate_figures.scenario_spreads(result)) if result else None
-        drawn["search"] = rate_figures.search_figure(result, trials)
+        spreads = rate_figures.scenario_spreads(result) if result else ()
+        drawn["spread"] = rate_figures.rates_figure(spreads, step=step)
+        drawn["search"] = rate_figures.search_figure(result, trials, step=step)
     drawn["time"] = trial_figures.over_time_figure(trials, view.measurements)
     if trials:
-        loss = loss_figures.loss_figure(result, [trial for trial in trials if trial.burst_frames is None])
-        near = loss_figures.close_up(loss["layout"], result.rates) if result else None
+        steady = [trial for trial in trials if trial.burst_frames is None]
+        loss = loss_figures.loss_figure(result, steady, step)
+        near = loss_figures.close_up(loss["layout"], result.rates, steady, step) if result else None
         drawn |= {
-            "losing": loss_figures.losing_figure(result, trials),
+            "losing": loss_figures.losing_figure(result, trials, step),
             "loss": loss,
             "near": near and {"data_of": f"{view.anchor}-loss", "layout": near},
         }
     if result and result.burst and result.burst.tests:
         drawn["bursts"] = loss_figures.burst_figure(result.burst, trials)
     if result and result.loss_curve:
-        drawn["curve"] = loss_figures.loss_curve_figure(result.loss_curve)
+        drawn["curve"] = loss_figures.loss_curve_figure(result.loss_curve, step)
     drawn["latency"] = trial_figures.latency_figure(result.latency) if result else None
     drawn["cores"] = trial_figures.cache_line_figure(trials)
     return {name: figure for name, figure in drawn.items() if figure}

@@ -212,8 +212,10 @@ class ValueAxis:
     label: str  # the unit
 
 
-def value_axis(unit: str, values: Sequence[float]) -> ValueAxis:
-    """The unit in which the largest value is at least 1."""
+def value_axis(unit: str, values: Sequence[float], step: units.Step | None = None) -> ValueAxis:
+    """The unit in which the largest value is at least 1; or that of `step`, which the page has for all."""
+    if step is not None:
+        return ValueAxis(*step)
     most = max((abs(value) for value in values), default=0.0)
     steps = units.steps(unit)
     return ValueAxis(*next((step for step in steps if most >= step[0]), steps[-1]))

@@ -96,16 +96,18 @@ def overview_figure(rates: Sequence[tuple[str, Rate]], title: str) -> Figure | N
     return rates_figure([spread_of(name, rate) for name, rate in rates], title, from_zero=True)
 
 
-def rates_figure(spreads: Sequence[Spread], title: str = "rate", *, from_zero: bool = False) -> Figure | None:
+def rates_figure(
+    spreads: Sequence[Spread], title: str = "rate", *, from_zero: bool = False, step: units.Step | None = None
+) -> Figure | None:
     """One row a rate: a light bar over the band, a dark one over the interval, a tick at the median.
 
-    None where no row has an interval or a band. x: Mpps or another unit that fits; y: the label.
+    None where no row has an interval or a band. x: in the unit of `step`, or one that fits; y: the label.
     """
     drawn = [spread for spread in spreads if spread.value]
     if not any(spread.ends or spread.band for spread in drawn):
         return None
     places = [place for spread in drawn for place in (spread.value, *(spread.ends or ()), *(spread.band or ()))]
-    x = plot.value_axis("fps", [place for place in places if place is not None])
+    x = plot.value_axis("fps", [place for place in places if place is not None], step)
     bands = [(spread, spread.band) for spread in drawn if spread.band]
     intervals = [(spread, spread.ends) for spread in drawn if spread.ends]
     data = [_bars("10 to 90 % of the trials lose", "@shade1", bands, x.divisor, 0.62)]
@@ -132,7 +134,11 @@ def _bars(
 
 
 def search_figure(
-    result: ScenarioResult | None, trials: Sequence[Trial], bounds: Sequence[Between] = (), allowed: float = 0.0
+    result: ScenarioResult | None,
+    trials: Sequence[Trial],
+    bounds: Sequence[Between] = (),
+    allowed: float = 0.0,
+    step: units.Step | None = None,
 ) -> Figure | None:
     """The loads that a search tried against the time, and what came of each; None with fewer than seven.
 
@@ -153,7 +159,7 @@ def search_figure(
     of_interest = [fps for _, fps in moving] + [end for ends in (spread.band, spread.ends) if ends for end in ends]
     of_interest += [] if spread.value is None else [spread.value]
     top = _TOP * max(of_interest, default=max(trial.offered_fps for _, trial in tried))
-    y = plot.value_axis("fps", [top])
+    y = plot.value_axis("fps", [top], step)
     name = "threshold, as estimated" if track else f"came back, median of {2 * _AROUND + 1} trials"
     line = plot.line(name, [(at, fps / y.divisor) for at, fps in moving], {"color": "@second", "width": 2})
     came = [(_what_came(trial, allowed, top), at, trial) for at, trial in tried]

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from pinchpoint.model import units
 from pinchpoint.model.comparison import Compared, Comparison, Differences
-from pinchpoint.model.result import RunResult, ScenarioResult
+from pinchpoint.model.result import RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.study import Finding
 from pinchpoint.report import comparison as views
 from pinchpoint.report import number_views, words
@@ -34,9 +34,9 @@ _UNBOUNDED: Final = 10_000  # columns
 _MOST_WARNINGS: Final = 2  # of a scenario; all are in the report
 
 
-def render_table(result: RunResult) -> Group:
-    """What a run found, for the terminal; the caller prints it, plain or in colour."""
-    view = run_view(result)
+def render_table(result: RunResult, info: RunInfo | None = None) -> Group:
+    """What a run found, for the terminal; the caller prints it, plain or in colour. `info` says what was asked for."""
+    view = run_view(result, info)
     parts: list[RenderableType] = []
     for curve in view.curves:
         parts += _curve(curve)
@@ -153,8 +153,9 @@ def _latency(results: Sequence[ScenarioResult]) -> list[str]:
 
 
 def _warnings(view: ScenarioView) -> list[Text]:
-    """The gravest, which the result names first."""
-    lines = [caution(warning) for warning in view.warnings[:_MOST_WARNINGS]]
+    """An interval that is too wide, then the gravest, which the result names first."""
+    lines = [caution(view.too_wide)] if view.too_wide else []
+    lines += [caution(warning) for warning in view.warnings[:_MOST_WARNINGS]]
     if view.offload and view.offload not in view.warnings:
         lines.append(Text(f"  {view.offload}", style="dim"))
     if more := len(view.warnings[_MOST_WARNINGS:]):
@@ -175,7 +176,10 @@ def _measured(view: ScenarioView) -> list[RenderableType]:
 
 
 def _curve(view: CurveView) -> list[RenderableType]:
-    """A curve: one row a point, each number with its interval below it."""
+    """A curve: one row a point, each number with its interval below it; without any, why there is none."""
+    if view.nothing:
+        named = Text.assemble((view.curve.group, "bold"), f": {view.curve.title}")
+        return [_below([named, *(caution(line) for line in view.nothing)])]
     table = curve_table(view)
     left_out = [column for column in table.columns if column.key == "metric"][_MOST_COLUMNS:]
     shown = [column for column in table.columns if column.key != "repeats" and column not in left_out]

@@ -4,13 +4,13 @@ And the tree of causes of a run that explains a rate.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pinchpoint.model import units
-from pinchpoint.model.causes import CYCLES, LOSS, Branch, Explanation, Standing, Suspicion, Tried
-from pinchpoint.model.effective import by_name, group_of
+from pinchpoint.model.causes import CYCLES, LOSS, Branch, Experiment, Explanation, Standing, Suspicion, Tried
+from pinchpoint.model.effective import by_name, group_of, table_in
 from pinchpoint.model.groups import grouped
 from pinchpoint.model.measurement import Measurement, Profile
 from pinchpoint.model.offload import Offload
@@ -29,6 +29,7 @@ MOST_FUNCTIONS: Final = 12  # rows; all are in the stored file
 MOST_REASONS = 6  # for which the kernel drops, that are shown
 OVERLOADED: Final = 0.97  # of what is offered: a device that carries more may have time left
 NO_SYMBOL: Final = "(no symbol)"
+LEAST_TOLD: Final = 0.001  # of what a cause would explain: less is no share that people can use
 SUSPECTED: Final = "suspected"
 """The standing of a suspicion in a run that explains nothing."""
 
@@ -118,17 +119,21 @@ def _about_samples(profile: Profile) -> Iterator[str]:
         yield f"{share} of the samples are in code without symbols ({named}): install its debug symbols to name them"
 
 
-def suspected_view(scenario: str, suspicions: Sequence[Suspicion]) -> WhyView:
-    """The tree of a scenario without counter-experiments: what its signature fits, and what would tell."""
-    return WhyView(scenario, tuple(map(_suspected, suspicions)), ())
+def suspected_view(
+    scenario: str, suspicions: Sequence[Suspicion], allowed: Collection[Experiment] | None = None
+) -> WhyView:
+    """The tree of a scenario without counter-experiments: what its signature fits, and what would tell.
+
+    `allowed`: the counter-experiments that would change anything on its bench; None: not known.
+    """
+    return WhyView(scenario, tuple(_suspected(suspicion, allowed) for suspicion in suspicions), ())
 
 
-def _suspected(suspicion: Suspicion) -> BranchView:
-    tried = "Not tried: no counter-experiment can tell."
-    if suspicion.experiment:
-        words = suspicion.experiment.words
-        tried = f"Not tried. {words[0].upper()}{words[1:]} would tell."
-    explains = f"would explain {units.share(suspicion.share)}"
+def _suspected(suspicion: Suspicion, allowed: Collection[Experiment] | None) -> BranchView:
+    experiment, tried = suspicion.experiment, "Not tried: no counter-experiment on this bench can tell."
+    if experiment and (allowed is None or experiment in allowed):
+        tried = f"Not tried. {experiment.words[0].upper()}{experiment.words[1:]} would tell."
+    explains = f"would explain {units.share(suspicion.share)}" if suspicion.share >= LEAST_TOLD else ""
     return BranchView(SUSPECTED, suspicion.title, tried, explains, suspicion.evidence, suspicion.mend)
 
 
@@ -202,6 +207,20 @@ class ScenarioView:
     brief: bool = False  # a unit of a big sweep: its search is not drawn
     swept: bool = False  # a curve shows it: its details are folded away
     like: str = ""  # another unit of the same sweep, under which plan and settings stand; empty: here
+    step: units.Step | None = None  # in which its page writes rates; None: each in its own
+    asked_width: float | None = None  # of the rates' intervals, relative to their upper ends; None: not known
+
+    @property
+    def trust(self) -> tuple[int, int]:
+        """How many of the reasons to trust its numbers hold, of how many: a warning is one that does not."""
+        return sum(check.good for check in self.checks), len(self.checks) + len(self.warnings)
+
+    @property
+    def too_wide(self) -> str:
+        """That the interval of its first rate is no reason to trust it; empty otherwise."""
+        searched = self.rates[:1] if self.result and self.result.measure == "rates" else ()
+        wide = (rate for rate in searched if words.too_wide(rate, self.asked_width))
+        return next((words.interval_check(rate, self.asked_width).text for rate in wide), "")
 
     @property
     def cautions(self) -> tuple[str, ...]:
@@ -284,11 +303,13 @@ def _scenarios(
     tried = grouped((trial.scenario, trial) for trial in trials)
     measured = grouped((measurement.scenario, measurement) for measurement in measurements)
     curves = {curve.group for curve in result.curves if curve.points}
+    step = number_views.common_step([point for point in result.scenarios if point.group not in curves])
     first_of: dict[str, ScenarioView] = {}
     made = []
     for place, (name, point) in enumerate(results.items(), 1):
         view = _scenario(name, point, asked.get(name, {}), tried.get(name, ()), measured.get(name, ()))
         view = replace(view, anchor=f"scenario-{place}", plan=plans.get(name, ()), swept=view.group in curves)
+        view = view if view.swept else replace(view, step=step)
         if view.swept:
             view = _folded(view, first_of.setdefault(view.group, view), len(trials) > MANY_TRIALS)
         made.append(view)
@@ -318,6 +339,8 @@ def _scenario(
     trials: Sequence[Trial],
     measurements: Sequence[Measurement],
 ) -> ScenarioView:
+    width = table_in(asked, "search").get("relative_width")
+    asked_width = width if isinstance(width, float) else None
     return ScenarioView(
         name=name,
         title=result.title if result else str(asked.get("title", name)),
@@ -329,7 +352,7 @@ def _scenario(
         limit=words.pinched_by(result) if result else words.NOT_MEASURED,
         sentence=words.verdict_sentence(result) if result else "",
         unexplained=words.unexplained(result, trials),
-        checks=words.checks(result, trials) if result else (),
+        checks=words.checks(result, trials, asked_width) if result else (),
         paths=paths(trials),
         witness=trial_views.witness_rows(trials),
         discarded=words.discarded(trials),
@@ -338,4 +361,5 @@ def _scenario(
         settings=trial_views.settings(asked),
         threads=trial_views.thread_views(result.threads, asked) if result else (),
         in_force=tuple(result.settings.items()) if result else (),
+        asked_width=asked_width,
     )

@@ -41,6 +41,9 @@ _OPEN: Final = {
 ENOUGH_HEADROOM: Final = 1.1
 ENOUGH_VALID: Final = 0.75
 FAR_CORES_RATIO: Final = 2.0
+BAND_SHARE: Final = 0.1  # of the trials, below which nothing moves the 10 to 90 % band, nor is it a doubt
+_SAME_RATE: Final = 0.02  # by which the rates of two modes may differ by chance
+_ROUNDING: Final = 1e-9  # of a width: no interval is too wide by so little
 
 
 @dataclass(frozen=True)
@@ -56,28 +59,28 @@ def count(value: int | None) -> str:
     return NOT_COUNTABLE if value is None else units.frames(value)
 
 
-def quoted(rate: Rate) -> str:
+def quoted(rate: Rate, step: units.Step | None = None) -> str:
     """The number to quote: `3.10 Mpps`, `at least 7.10 Mpps`, `below 10.0 kpps`, `loses 0.12 %` or `no number`."""
-    return " ".join(filter(None, qualified(rate)))
+    return " ".join(filter(None, qualified(rate, step)))
 
 
-def qualified(rate: Rate) -> tuple[str, str]:
-    """The same as qualifier and number with its unit, e.g. `("at least", "7.10 Mpps")`."""
+def qualified(rate: Rate, step: units.Step | None = None) -> tuple[str, str]:
+    """The same as qualifier and number with its unit, e.g. `("at least", "7.10 Mpps")`; `step`: in that of the page."""
     if rate.status in (RateStatus.FOUND, RateStatus.AT_LEAST) and rate.quoted_fps is not None:
-        return "at least" if rate.status is RateStatus.AT_LEAST else "", units.fps(rate.quoted_fps)
+        return "at least" if rate.status is RateStatus.AT_LEAST else "", units.fps(rate.quoted_fps, step)
     if rate.status is RateStatus.BELOW_MINIMUM and rate.upper_fps is not None:
-        return "below", units.fps(rate.upper_fps)
+        return "below", units.fps(rate.upper_fps, step)
     if rate.status is RateStatus.LOSES_ALWAYS and rate.floor is not None:
         return "loses", units.loss(rate.floor.loss_ratio)
     return "", NO_NUMBER
 
 
-def interval(rate: Rate) -> str:
+def interval(rate: Rate, step: units.Step | None = None) -> str:
     """How sharply the number is known, or why there is none."""
     if rate.status is RateStatus.FOUND and (known := rate.interval):
         kind = f"{units.percent(known.level)} interval" if known.level else "bounds"
         why = f"; {rate.reason}" if rate.reason else ""
-        return f"{kind} {known.ends('fps')} ({units.share(known.width)} wide){why}"
+        return f"{kind} {known.ends('fps', step)} ({units.share(known.width)} wide){why}"
     if rate.status is RateStatus.LOSES_ALWAYS and rate.floor is not None:
         floor = rate.floor
         lost = f"{units.quantity_range(floor.lower, floor.upper, 'share')} in {units.counted(floor.trials, 'trial')}"
@@ -85,10 +88,33 @@ def interval(rate: Rate) -> str:
     return _OPEN[rate.status] + (f" ({rate.reason})" if rate.reason else "")
 
 
-def band(rate: Rate) -> str:
+def band(rate: Rate, step: units.Step | None = None) -> str:
     """The shoulder of the loss curve, e.g. `10 to 90 % of the trials lose from 3.98 to 6.02 Mpps`; empty: not known."""
-    ends = units.quantity_range(rate.band.low_fps, rate.band.high_fps, "fps") if rate.band else ""
+    ends = units.quantity_range(rate.band.low_fps, rate.band.high_fps, "fps", step) if rate.band else ""
     return f"10 to 90 % of the trials lose from {ends}" if ends else ""
+
+
+def too_wide(rate: Rate, asked: float | None) -> str:
+    """Why a found interval is no reason to trust it, e.g. `1 % was asked for`; empty if there is none.
+
+    `asked` is the width that the search was to reach, relative to the upper bound; None: not known.
+    """
+    known, shoulder = rate.interval, rate.band
+    if rate.status is not RateStatus.FOUND or known is None:
+        return ""
+    reasons = [f"{units.percent(asked)} was asked for"] if asked is not None and known.width > asked + _ROUNDING else []
+    if shoulder and known.width > (shoulder.high_fps - shoulder.low_fps) / known.high + _ROUNDING:
+        reasons.append("wider than the 10 to 90 % band")
+    return ", ".join(reasons)
+
+
+def interval_check(rate: Rate, asked: float | None) -> Check:
+    """Whether the interval of a rate is as narrow as it was to be; of a rate without one, why there is none."""
+    if rate.status is RateStatus.FOUND and (known := rate.interval):
+        why = too_wide(rate, asked)
+        return Check(not why, f"{rate.name} interval {units.share(known.width)} wide{f', {why}' if why else ''}")
+    loses = f"{quoted(rate)} " if rate.status is RateStatus.LOSES_ALWAYS else ""
+    return Check(False, f"{rate.name}: {loses}{interval(rate)}")
 
 
 def around(rates: Sequence[Rate], margin: float) -> tuple[float, float] | None:
@@ -109,19 +135,34 @@ def mode_lines(result: ScenarioResult) -> tuple[str, ...]:
     return tuple(f"{mode.label}: {mode_rate(mode)} ({mode_share(mode, modes)} of the time)" for mode in modes)
 
 
-def mode_rate(mode: ModeRates) -> str:
+def modes_told(modes: Sequence[ModeRates]) -> tuple[str, str]:
+    """A heading and a sentence above the table of modes: whether they explain the band."""
+    met = "The cores of this machine were met at several distances, or beside a neighbour."
+    often = [mode for mode in modes if _mode_share(mode, modes) >= BAND_SHARE]
+    if len(often) < 2:
+        return "Modes of the cores", f"{met} Nearly all trials were in one of them, so they do not explain the band."
+    known = [mode.median_fps for mode in often if mode.median_fps]
+    if len(known) == len(often) and max(known) < (1 + _SAME_RATE) * min(known):
+        return "Modes of the cores", f"{met} The rate is nearly the same in each, so they do not explain the band."
+    return "What explains the band: modes of the cores", f"{met} The rate follows them."
+
+
+def mode_rate(mode: ModeRates, step: units.Step | None = None) -> str:
     """The rate in one mode of the cores, e.g. `NDR 3.40 Mpps`."""
     name = mode.rates[0].name if mode.rates else "NDR"
     if mode.median_fps is not None:
-        return f"{name} {units.fps(mode.median_fps)}"
-    return f"{name} {quoted(mode.rates[0]) if mode.rates else NO_NUMBER}"
+        return f"{name} {units.fps(mode.median_fps, step)}"
+    return f"{name} {quoted(mode.rates[0], step) if mode.rates else NO_NUMBER}"
 
 
 def mode_share(mode: ModeRates, every: Sequence[ModeRates]) -> str:
     """How much of the search was in this mode, e.g. `60 %`."""
+    return f"{_mode_share(mode, every) * 100:.0f} %"
+
+
+def _mode_share(mode: ModeRates, every: Sequence[ModeRates]) -> float:
     total = sum(mode.trials for mode in every)
-    share = mode.trials / total if mode.share is None and total else mode.share or 0.0
-    return f"{share * 100:.0f} %"
+    return mode.trials / total if mode.share is None and total else mode.share or 0.0
 
 
 def spread(estimate: Estimate) -> str:
@@ -202,13 +243,14 @@ def engine_times(loopback: Loopback | None) -> str:
     return f"p50 {units.nanoseconds(loopback.p50_ns)}, p99 {units.nanoseconds(loopback.p99_ns)}"
 
 
-def checks(result: ScenarioResult, trials: Sequence[Trial]) -> tuple[Check, ...]:
-    """Why the scenario's numbers may be trusted, or where to look twice."""
+def checks(result: ScenarioResult, trials: Sequence[Trial], asked_width: float | None = None) -> tuple[Check, ...]:
+    """Why the scenario's numbers may be trusted, or where to look twice; `asked_width` as in `too_wide`."""
     if result.outcome is not Outcome.MEASURED:
         return ()
     if result.measure != "rates":
         return (_validity(result),) if result.trials else ()
-    marks = [*_rate_checks(result), _headroom(result), _validity(result)]
+    searched = interval_check(result.rates[0], asked_width) if result.rates else Check(False, "no rate was searched")
+    marks = [searched, _headroom(result), _validity(result)]
     if share := unexplained(result, trials):
         none = share == units.loss(0)
         # A share that is small enough for a verdict is no doubt; older runs do not say which is.
@@ -231,16 +273,6 @@ def unexplained(result: ScenarioResult | None, trials: Sequence[Trial]) -> str:
     valid = [trial for trial in trials if trial.validity is TrialValidity.VALID]
     offered = sum(trial.offered for trial in valid)
     return units.loss(sum(abs(trial.ledger.unexplained) for trial in valid) / offered) if offered else ""
-
-
-def _rate_checks(result: ScenarioResult) -> list[Check]:
-    if not result.rates:
-        return [Check(False, "no rate was searched")]
-    rate = result.rates[0]
-    if rate.status is RateStatus.FOUND and (known := rate.interval):
-        return [Check(True, f"{rate.name} interval {units.share(known.width)} wide")]
-    loses = f"{quoted(rate)} " if rate.status is RateStatus.LOSES_ALWAYS else ""
-    return [Check(False, f"{rate.name}: {loses}{interval(rate)}")]
 
 
 def _headroom(result: ScenarioResult) -> Check:

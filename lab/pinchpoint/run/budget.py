@@ -1,5 +1,5 @@
 """How long a run will take, and what it leaves out: points that their neighbours make needless, and what a budget has
-no time for; pure.
+no time for; pure, but that `whole_s` looks at the machine.
 
 Times are estimated before a run starts, and corrected as its units finish. The constants are what benches took on a
 2-core virtual machine. They only have to be right in proportion: the ratio of spent to estimated time corrects them
@@ -14,7 +14,9 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from pinchpoint.dut.placement import alike_there
 from pinchpoint.dut.registry import device_of
+from pinchpoint.host.machines import Machines
 from pinchpoint.measure import registry
 from pinchpoint.measure.frames import first_round
 from pinchpoint.measure.rates.run import Rates
@@ -27,6 +29,7 @@ from pinchpoint.model.study import SweepInfo
 from pinchpoint.run.order import ordered
 
 RATIO_S = 12.0  # an engine for two benches, calibration, slices until their ratio is known to some per cent
+_LONG_S = 300.0
 AGREE = 0.02  # between values nearer than this nothing is measured
 AGREE_WITHIN_INTERVALS = 0.05  # and these, where the measurements cannot tell them apart
 
@@ -47,6 +50,17 @@ def expected_s(scenario: Scenario) -> float:
 def _is_reference(scenario: Scenario) -> bool:
     """Whether the others of its group are planned to be measured relative to it."""
     return scenario.name.removesuffix(f".r{scenario.point.repeat}") == scenario.point.reference
+
+
+def whole_s(scenarios: Sequence[Scenario], machines: Machines) -> float:
+    """Seconds that a run of these units takes on this machine, without those that it leaves out as alike."""
+    needless = alike_there(scenarios, machines)
+    return Forecast().left_s(unit for unit in scenarios if unit.name not in needless)
+
+
+def about(seconds: float) -> str:
+    """An estimate in words, e.g. `about 38 min`: no better than to the minute when it is long."""
+    return f"about {units.duration(seconds if seconds < _LONG_S else 60 * round(seconds / 60))}"
 
 
 class Forecast:

@@ -6,6 +6,8 @@ It makes those that some suspicion asks for, once the unchanged bench is measure
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+import msgspec
+
 from pinchpoint.causes.experiments import OF_LOSSES, experiments, explanation
 from pinchpoint.dut.registry import device_of
 from pinchpoint.measure.rates.run import Rates
@@ -46,6 +48,23 @@ def sweep_of(scenario: Scenario, free_cpus: Collection[int] = ()) -> Sweep:
     every = (replace(scenario, point=point(UNCHANGED, Relative.TRIED)), *points)
     factor = Factor(FACTOR, "", (UNCHANGED, *map(str, changed)), falling=False)
     return Sweep(scenario.name, f"Why: {scenario.title}", (factor,), every, 1, "listed", 0)
+
+
+def allowed(scenario: Scenario) -> frozenset[Experiment]:
+    """The counter-experiments that would change anything of a scenario, as if its host had a free CPU."""
+    if not isinstance(scenario.measure, Rates):
+        return frozenset()
+    every, same = experiments(scenario, device_of(scenario).experiments(scenario), (0,)), _without_lines(scenario)
+    return frozenset(kind for kind, changed in every.items() if _without_lines(changed) != same)
+
+
+def _without_lines(value: object) -> object:
+    """A scenario as plain data, but for the places in its file: two rules of one text are the same rule."""
+    if isinstance(value, Scenario):
+        return _without_lines(msgspec.to_builtins(value, order="sorted"))
+    if isinstance(value, list):
+        return [_without_lines(item) for item in value]
+    return {k: _without_lines(v) for k, v in value.items() if k != "line"} if isinstance(value, dict) else value
 
 
 def experiment_of(unit: Scenario) -> Experiment | None:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from starlette.applications import Starlette
@@ -39,7 +39,7 @@ class Workshop:
     pages: Pages
     acts: Acts
     guard: Guard
-    studies: Studies = field(default_factory=lambda: Studies(dict))
+    studies: Studies
 
     def word(self, request: Request) -> str:
         """What the browser may act with; empty if it may only look."""

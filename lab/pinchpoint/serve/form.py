@@ -4,7 +4,7 @@ import json
 import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pinchpoint.dut import registry
@@ -21,8 +21,12 @@ from pinchpoint.scenario.sweep import sweep_of
 MOST_ELEMENTS: Final = 32  # of an array in the form
 _OTHER: Final = "*"  # stands for every further key of a table that is open
 _WORDS = re.compile(r'"[^"]+"( or "[^"]+")*')
-_FIRST: Final = {"title", "cpus", "rules", "frame_bytes", "flows", "ipv4_dst"}  # and what `init` writes of a device
 _OF_SERVICES: Final = ("service", "backend", "established")
+_BEGINS_WITH: Final[Mapping[str, tuple[str, ...]]] = {
+    "": ("title",), "port": ("name",), "engine": ("cpus",),
+    "stream": ("from", "to", "frame_bytes", "ipv4_dst", "flows"),
+}  # fmt: skip
+"""By table: the keys of a plain scenario, as `pinchpoint init` writes it. Those of [dut] are in the kind's starter."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,7 @@ class Field:
     expected: str
     choices: tuple[str, ...]
     long: bool  # text of several lines
-    first: bool  # to begin with; others stand behind "more keys"
+    is_first: bool = False  # the form begins with it; the others stand behind "more keys"
 
 
 @dataclass(frozen=True)
@@ -48,9 +52,18 @@ class Part:
     header: str
     doc: str
     fields: tuple[Field, ...]
-    folded: bool  # nothing in it is to begin with
     array: str  # the array's name, on its first element; empty otherwise
     number: int  # how many elements it has
+
+    @property
+    def first(self) -> tuple[Field, ...]:
+        """Those that the form begins with."""
+        return tuple(field for field in self.fields if field.is_first)
+
+    @property
+    def more(self) -> tuple[Field, ...]:
+        """All others."""
+        return tuple(field for field in self.fields if not field.is_first)
 
 
 @dataclass(frozen=True)
@@ -73,9 +86,8 @@ def shape_of(form: Mapping[str, str]) -> Shape:
 
 def parts(shape: Shape, form: Mapping[str, str]) -> tuple[Part, ...]:
     """The form, table by table."""
-    tables, starters = _tables(shape.kind, shape.measure), registry.device(shape.kind).starters
-    first = _FIRST | {line.partition(" = ")[0] for starter in starters for line in starter.dut.split("\n")}
-    return tuple(part for table in tables for part in _parts(table, shape, form, first))
+    tables = _tables(shape.kind, shape.measure)
+    return tuple(part for table in tables for part in _parts(table, shape, form))
 
 
 def text_of(shape: Shape, form: Mapping[str, str]) -> str:
@@ -174,18 +186,30 @@ def _count(table: Table, measure: str, form: Mapping[str, str]) -> int:
     return min(int(asked), table.at_most, MOST_ELEMENTS) if asked.isascii() and asked.isdigit() else usual
 
 
-def _parts(table: Table, shape: Shape, form: Mapping[str, str], first: Collection[str]) -> Iterator[Part]:
-    count = shape.counts.get(table.name)
-    first = first if count or table.is_read_by(shape.measure, is_there=False) else ()
+def _parts(table: Table, shape: Shape, form: Mapping[str, str]) -> Iterator[Part]:
+    count, begins_with = shape.counts.get(table.name), _begins_with(table, shape.kind)
+    is_there = count is not None or table.is_read_by(shape.measure, is_there=False)
+
+    def of_form(place: str, key: Key) -> Field:
+        field = _field(place, key, form)
+        is_first = (field.required and is_there) or key.name in begins_with or bool(field.value.strip())
+        return replace(field, is_first=is_first)
+
     places = [table.name] if count is None else [f"{table.name}[{number}]" for number in range(1, count + 1)]
     for number, place in enumerate(places):
-        fields = tuple(_field(place, key, form, first) for key in table.keys if _is_asked(table, key))
+        fields = tuple(of_form(place, key) for key in table.keys if _is_asked(table, key))
         fields += (_other(place, form),) if table.is_open else ()
-        folded = not any(field.first for field in fields)
         header = table.header if table.name else ""
-        yield Part(header, table.doc, fields, folded, table.name if count and not number else "", count or 0)
+        yield Part(header, table.doc, fields, table.name if count and not number else "", count or 0)
     if count == 0:
-        yield Part(table.header, table.doc, (), True, table.name, 0)
+        yield Part(table.header, table.doc, (), table.name, 0)
+
+
+def _begins_with(table: Table, kind: str) -> Collection[str]:
+    if table.name != "dut":
+        return _BEGINS_WITH.get(table.name, ())
+    written = (starter.dut.replace("{cpus}", "[0]") for starter in registry.device(kind).starters)
+    return {key for text in written for key in tomllib.loads(text)}
 
 
 def _is_asked(table: Table, key: Key) -> bool:
@@ -194,15 +218,14 @@ def _is_asked(table: Table, key: Key) -> bool:
     return not key.command_line_only and not shaped
 
 
-def _field(place: str, key: Key, form: Mapping[str, str], first: Collection[str]) -> Field:
+def _field(place: str, key: Key, form: Mapping[str, str]) -> Field:
     name, expected = f"{place}.{key.name}" if place else key.name, key.kind.expected
     is_required, default = isinstance(key.default, Required), ""
     if not is_required:
         default = key.default.words if isinstance(key.default, Computed | Unset) else toml_of(key.default)
     choices = tuple(re.findall(r'"([^"]+)"', expected)) if _WORDS.fullmatch(expected) else ()
     value, is_long = form.get(f"field-{name}", ""), _takes(key, "a\nb") and _takes(key, "a\n\n{b}=")
-    is_first = bool(value.strip()) or key.name in first or (is_required and bool(first))
-    return Field(name, key.name, value, default, is_required, key.doc, expected, choices, is_long, is_first)
+    return Field(name, key.name, value, default, is_required, key.doc, expected, choices, is_long)
 
 
 def _takes(key: Key, value: object) -> bool:
@@ -217,7 +240,8 @@ def _other(place: str, form: Mapping[str, str]) -> Field:
     """The further keys of a table that is open."""
     name = f"{place}.{_OTHER}"
     doc = 'The keys that this point sets, in quotes, one a line: "stream[1].flows" = 512.'
-    return Field(name, _OTHER, form.get(f"field-{name}", ""), "", False, doc, "Lines of TOML", (), True, True)
+    value = form.get(f"field-{name}", "")
+    return Field(name, _OTHER, value, "", False, doc, "Lines of TOML", (), True, is_first=bool(value.strip()))
 
 
 def _lines(field: Field) -> Iterator[str]:

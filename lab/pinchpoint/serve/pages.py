@@ -5,7 +5,7 @@ import io
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment
@@ -13,6 +13,7 @@ from jinja2 import Environment
 from pinchpoint.findings.trend import FEWEST_RUNS, trends
 from pinchpoint.model import former
 from pinchpoint.model.campaign import Progress
+from pinchpoint.model.causes import Experiment
 from pinchpoint.model.effective import by_name, table_in
 from pinchpoint.model.errors import InputError, PinchpointError
 from pinchpoint.model.groups import grouped
@@ -27,6 +28,7 @@ from pinchpoint.report.plot import Figure
 from pinchpoint.report.trend import details, headline, trend_figure
 from pinchpoint.report.view import ScenarioView, WhyView, run_view, suspected_view
 from pinchpoint.run.budget import Forecast
+from pinchpoint.run.explaining import allowed
 from pinchpoint.run.stored import StoredRun, compare_folders
 from pinchpoint.scenario.plain import from_plain
 from pinchpoint.serve.index import Index, Wanted
@@ -177,9 +179,11 @@ class Pages:
                 stored.append((folder.read_info(), replace(result, scenarios=own, curves=(), findings=())))
         measured = trends(stored, (scenario,), (metric,) if metric else ()) if scenario else ()
         drawn = page.with_ids((f"trend-{at}", trend_figure(trend)) for at, trend in enumerate(measured))
-        offered = {key: n for key, n in self.index.scenarios().items() if n >= FEWEST_RUNS or key == scenario}
+        runs = self.index.scenarios()
+        offered = {name: count for name, count in runs.items() if count >= FEWEST_RUNS or name == scenario}
         return self.filled(
             "trend.html.j2", word, drawn, scenario=scenario, metric=metric, scenarios=offered, fewest=FEWEST_RUNS,
+            few={name: count for name, count in runs.items() if name not in offered},
             metrics=self.index.metrics(scenario) if scenario else (), trends=measured, headline=headline,
             details=details,
         )  # fmt: skip
@@ -244,8 +248,16 @@ def _section(
     view = run_view(alone, replace(info, scenarios=asked), trials, measured)
     verdict = done[0].verdict if done else None
     if not view.why and verdict and verdict.suspicions:
-        return view.scenarios[0], (suspected_view(scenario, verdict.suspicions),)
+        return view.scenarios[0], (suspected_view(scenario, verdict.suspicions, _allowed(asked)),)
     return view.scenarios[0], view.why
+
+
+def _allowed(asked: Sequence[Mapping[str, Any]]) -> Collection[Experiment] | None:
+    """The counter-experiments of an effective scenario; None where this version cannot read it."""
+    try:
+        return frozenset(kind for plain in asked for kind in allowed(from_plain(plain)))
+    except PinchpointError:
+        return None
 
 
 def _stream(stream: StreamCounts) -> str:

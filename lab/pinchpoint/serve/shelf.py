@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from pinchpoint.host.machines import Machines
 from pinchpoint.keys.source import read_text
 from pinchpoint.model import units
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Sweep
 from pinchpoint.model.study import Study
-from pinchpoint.run import order
-from pinchpoint.run.budget import Forecast
+from pinchpoint.run import budget, order
 from pinchpoint.scenario import load_study, load_sweep
 from pinchpoint.scenario.study import STUDY_FILE
 from pinchpoint.store.folder import RunFolder
@@ -80,6 +80,7 @@ class Studies:
     """Study folders by name; `folders` is asked anew each time."""
 
     folders: Callable[[], Mapping[str, Path]]
+    machines: Machines  # on which they would run
 
     def shown(self) -> tuple[Shown, ...]:
         """All of them, in their order."""
@@ -96,7 +97,7 @@ class Studies:
         made = order.units(sweeps, budgeted=False)
         points = units.counted(sum(len(sweep.scenarios) for sweep in sweeps), "point")
         counted = f"{points}, {units.counted(len(made), 'measurement')}" if len(made) > len(sweeps) else points
-        length = f"{counted}, about {units.duration(Forecast().left_s(made))}"
+        length = f"{counted}, {budget.about(budget.whole_s(made, self.machines))}"
         title, about, source = (study.title, study.about, study.source) if study else (name, "", "")
         return Shown(name, title, about, source, groups, length, ())
 

@@ -86,3 +86,8 @@ def test_of_several_trials_the_median_speaks():
 def test_a_device_adds_what_its_own_counters_say():
     seen = signs(losing(observed={"x": 3.0}), device=CountsSubtables())
     assert seen.values[Sign.SUBTABLES] == 3.0
+
+
+def test_a_sign_is_written_as_the_same_number_is_elsewhere():
+    assert Sign.CYCLES.shown(1677.4) == "1,677" and Sign.CYCLES.shown(309.4) == "309"
+    assert Sign.RING.shown(1024.0) == "1,024" and Sign.RING_S.shown(1.1e-3) == "1.10 ms"

@@ -10,6 +10,7 @@ from pinchpoint.cli import run as command
 from pinchpoint.cli.main import main
 from pinchpoint.host.local import Local
 from pinchpoint.measure.standing import Interrupted
+from pinchpoint.model.errors import UNDECIDED
 from pinchpoint.model.result import Outcome
 from pinchpoint.run.order import info, units
 from pinchpoint.run.run import describe_run, run_all, unmeasured
@@ -54,6 +55,13 @@ def test_an_interrupted_run_prints_what_has_ended_and_no_empty_table(folder, mon
     assert told.out == "" and "--resume" in told.err
     assert resume(folder, monkeypatch, {2: Interrupted("interrupted")}) == 130
     assert "report.html" in capsys.readouterr().out
+
+
+def test_a_run_without_any_number_could_not_be_decided_and_says_why_first(folder, monkeypatch, capsys):
+    left_out = dict.fromkeys((1, 2, 3), Outcome.SKIPPED)
+    assert resume(folder, monkeypatch, left_out) == UNDECIDED
+    told = capsys.readouterr().err
+    assert told.startswith("pinchpoint: could not be decided: g-rules-1, g-rules-2, g-rules-3: skipped: because\n")
 
 
 @pytest.mark.parametrize("command", [["run", "--resume"], ["trend"]])

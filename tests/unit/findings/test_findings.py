@@ -270,7 +270,16 @@ def test_refused_numbers_are_reported_and_not_counted_as_found() -> None:
     assert lost.warning and lost.text == (
         "base (five-tuples 1, 64): no number, the bench could not support one: no quiet trial."
     )
-    assert counted.text == "base: of 2 points with a verdict, forwarding core at 2."
+    assert counted.text == "base: all 2 points pinched by forwarding core."
+
+
+def test_a_limit_that_all_verdicts_name_is_no_count_of_itself() -> None:
+    (alone,) = findings(study("limit"), [curve({1: {"NDR": number(7e6)}})])
+    assert alone.text == "base: pinched by forwarding core."
+    found = curve({1: {"NDR": number(7e6)}, 64: {"NDR": number(3e6)}})
+    few = replace(found, points=(found.points[0], replace(found.points[1], limit="")))
+    (counted,) = findings(study("limit"), [few])
+    assert counted.text == "base: 1 of 2 points has a verdict: pinched by forwarding core."
 
 
 def test_of_rates_that_were_refused_a_number_the_change_lies_between_two_ends() -> None:

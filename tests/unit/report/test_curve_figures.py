@@ -8,7 +8,7 @@ from importlib import resources
 from typing import Any
 
 import pytest
-from points import curve, number, point, published
+from points import curve, number, point, published, refusals
 from sample_study import study_run
 
 from pinchpoint.model.measurement import Bound, lookup_share
@@ -64,6 +64,46 @@ def test_no_line_runs_through_a_range_in_which_no_number_was_found() -> None:
     assert (ranges["mode"], ranges["y"], ranges["showlegend"]) == ("markers", [2.0], False)
     assert ranges["error_y"]["array"] == [2.0] and ranges["error_y"]["arrayminus"] == [1.0]
     assert "it lies somewhere within" in panel.about
+
+
+def test_a_refused_point_without_a_range_breaks_the_line_and_is_marked_with_its_reason() -> None:
+    both = curve({1: {"NDR": number(7e6)}, 4: {"NDR": number(3e6)}})
+    why = refusals("NDR", reason="no quiet <trial>")
+    refused = point({"five-tuples": 2}, {}, **why)
+    factor = replace(both.factors[0], levels=(1, 2, 4))
+    one = replace(both, factors=(factor,), points=(both.points[0], refused, both.points[1]))
+    panel = _panels(one)["main"]
+    (trace,) = panel.figure["data"]
+    assert (trace["x"], trace["y"], trace["mode"]) == ([1, 2, 4], [7.0, None, 3.0], "lines+markers")
+    assert len(trace["text"]) == len(trace["marker"]["size"]) == len(trace["error_y"]["array"]) == 3
+    (cross,) = panel.figure["layout"]["annotations"]
+    assert (cross["x"], cross["text"]) == (2, "×")
+    assert "refused: no quiet &lt;trial&gt;" in cross["hovertext"] and "Crosses at the bottom" in panel.about
+    ours = _traces(one, "shape", [published({1: 2.0, 4: 1.0})])[0]
+    assert ours["y"] == [1.0, None, pytest.approx(3 / 7)]
+
+
+def test_a_point_that_failed_is_marked_and_one_that_was_left_out_is_not() -> None:
+    both = curve({1: {"NDR": number(7e6)}, 1000: {"NDR": number(3e6)}})
+    lost = [point({"five-tuples": level}, {}, outcome=outcome, reason="because", limit="")
+            for level, outcome in ((10, "failed"), (100, "skipped"))]  # fmt: skip
+    panel = _panels(replace(both, points=(both.points[0], *lost, both.points[1])))["main"]
+    assert panel.figure["data"][0]["x"] == [1, 10, 1000]
+    (cross,) = panel.figure["layout"]["annotations"]
+    assert cross["x"] == pytest.approx(1.0), "an annotation stands at the logarithm of its level"
+
+
+def test_no_axis_has_more_than_four_quantities() -> None:
+    shares = {f"share {place}": number(0.1, unit="share") for place in range(9)}
+    rates = {name: number(1e6) for name in ("NDR", *(f"PDR {ratio} %" for ratio in range(1, 6)))}
+    drawn = panels(curve({1: {**rates, **shares}, 2: {**rates, **shares}}), ())
+    assert len({panel.key for panel in drawn}) == len(drawn)
+    assert max(len(panel.figure["data"]) for panel in drawn) == 4
+    names = [trace["name"] for panel in drawn for trace in panel.figure["data"]]
+    assert sorted(names) == sorted({**rates, **shares})
+    assert [panel.title for panel in drawn if panel.key.startswith("share")] == [
+        f"Shares ({n} of 3)" for n in (1, 2, 3)
+    ]
 
 
 def test_points_without_a_number_are_not_drawn() -> None:

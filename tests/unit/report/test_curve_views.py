@@ -1,13 +1,16 @@
 """Tables of curves: what is not a found number never looks like one."""
 
+import io
 from dataclasses import replace
 
 from points import curve, number, point, refusals, within
+from rich.console import Console
 from sample_study import study_run
 
 from pinchpoint.model.measurement import Bound
 from pinchpoint.model.scenario import Factor
 from pinchpoint.model.study import Curve
+from pinchpoint.report import render_html, render_markdown, render_table
 from pinchpoint.report.number_views import UNSEEN, curve_views, table_columns
 
 INFO, RESULT, _ = study_run()
@@ -59,6 +62,21 @@ def test_points_that_could_not_run_keep_their_row_and_are_listed() -> None:
     )
     assert VIEWS["numa"].unmeasured == (("numa different: impossible here", "this machine has only one NUMA node"),)
     assert VIEWS["build"].unmeasured[0][0] == "items 500,000, method process: skipped"
+
+
+def test_a_sweep_of_which_nothing_could_run_is_one_line_in_every_rendering() -> None:
+    lost = curve({1: {}, 64: {}, 512: {}}, outcome="impossible", reason="this machine has one NUMA node.", limit="")
+    (view,) = curve_views([lost], None)
+    line = "all 3 points: impossible here: this machine has one NUMA node"
+    assert view.nothing == (line,)
+    result = replace(RESULT, curves=(lost,), scenarios=(), findings=())
+    page, text = render_html(INFO, result, ()), render_markdown(INFO, result, ())
+    assert "all 3 points: impossible here" in page and "All points" not in page
+    assert f"- {line}." in text and "| five-tuples |" not in text
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(render_table(result))
+    assert f"! {line}." in console.export_text()
+    assert VIEWS["numa"].nothing == ()
 
 
 def test_the_published_way_of_averaging_stands_beside_from_five_repeats() -> None:

@@ -80,12 +80,12 @@ def test_a_found_rate_is_a_band_and_an_open_one_a_dashed_line() -> None:
 
 def test_the_close_up_holds_all_rates_and_needs_two_bounds() -> None:
     layout = loss_figures.loss_figure(SNAT, OWN)["layout"]
-    near = loss_figures.close_up(layout, SNAT.rates)
+    near = loss_figures.close_up(layout, SNAT.rates, OWN)
     assert near is not None
     low, high = near["xaxis"]["range"]
     assert low < 3.1 < 3.15 < high < 3.3
     assert "range" not in layout["xaxis"]
-    assert loss_figures.close_up(layout, (rate(0.0, 7e6, None, RateStatus.AT_LEAST),)) is None
+    assert loss_figures.close_up(layout, (rate(0.0, 7e6, None, RateStatus.AT_LEAST),), OWN) is None
 
 
 def test_latency_is_drawn_over_nines_in_microseconds() -> None:

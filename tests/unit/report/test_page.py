@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
 from importlib import resources
 from typing import Any
@@ -141,6 +142,22 @@ def test_places_for_plots_are_all_drawn(html: str) -> None:
     page = _Page(html)
     empty = {attributes["id"] for _, attributes in page.tags if "plot" in (attributes.get("class") or "").split()}
     assert empty == {figure["id"] for figure in page.figures}
+
+
+def test_several_scenarios_have_a_card_each_with_its_evidence_and_the_rest_folded(html: str) -> None:
+    cards = html.split('<section class="scenario card"')[1:]
+    assert len(cards) == len(RESULT.scenarios)
+    for card, scenario in zip(cards, RESULT.scenarios, strict=True):
+        shown, _, rest = card.partition('<details class="rest">')
+        assert scenario.verdict and scenario.verdict.evidence[0] in unescape(shown)
+        assert 'class="plot"' not in shown and 'class="plot"' in rest and "All " in rest
+
+
+def test_a_scenario_alone_is_not_folded() -> None:
+    alone = render_html(
+        replace(INFO, scenarios=INFO.scenarios[1:2]), replace(RESULT, scenarios=RESULT.scenarios[1:2]), ()
+    )
+    assert '<details class="rest">' not in alone and "Evidence" in alone
 
 
 def test_a_scenario_that_was_not_finished_shows_the_trials_it_has() -> None:

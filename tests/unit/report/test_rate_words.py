@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from sample_shared import shared_run
 
+from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Band, Claim, LossFloor, LossShare, Memory, PauseGap, Rate, RateStatus, ReceiveRate
 from pinchpoint.report import number_views
 
@@ -42,6 +43,13 @@ def test_a_share_that_loses_at_half_of_the_rate_is_a_fact_with_its_counts() -> N
     assert not [*number_views.facts(replace(FACTLESS, rates=(replace(NDR, at_half=LossShare(3.4e6, 0, 100)),)))]
 
 
+def test_trials_that_lose_as_often_far_below_the_rate_as_at_the_low_end_of_its_band_are_a_warning() -> None:
+    losing = replace(FACTLESS, rates=(replace(NDR, at_half=LossShare(3.4e6, 41, 81)),))
+    assert not [*number_views.facts(losing)]
+    (line,) = number_views.warnings(losing)
+    assert line == "50.6 % of the trials lose at any load that was tried: 41 of 81 at 3.40 Mpps, half of the NDR"
+
+
 @pytest.mark.parametrize(
     ("changes", "part"),
     [
@@ -54,6 +62,13 @@ def test_a_share_that_loses_at_half_of_the_rate_is_a_fact_with_its_counts() -> N
 def test_what_contradicts_a_rate_is_a_warning(changes, part: str) -> None:
     (line,) = number_views.warnings(replace(FACTLESS, rates=(replace(NDR, **changes),)))
     assert part in line
+
+
+def test_what_a_packet_cost_is_the_metric_of_that_name_and_of_an_older_run_the_busiest_threads() -> None:
+    known = replace(FACTLESS, metrics=(Metric("cycles per packet", "cycles", 1330.4),))
+    assert number_views.cycles(known) == "1,330"
+    busiest = FACTLESS.threads[0].cycles_per_packet
+    assert number_views.cycles(replace(FACTLESS, metrics=())) == f"{busiest:,.0f}"
 
 
 def test_a_claim_that_holds_is_no_warning() -> None:

@@ -14,10 +14,10 @@ from sample_measures import measures_run
 from sample_shared import every_status, shared_run
 from sample_study import study_run
 
-from pinchpoint.model.result import RateStatus, RunResult
+from pinchpoint.model.result import RateStatus, RunInfo, RunResult
 from pinchpoint.model.study import Finding
 from pinchpoint.model.trial import Loopback
-from pinchpoint.report import render_html, render_markdown, render_table, words
+from pinchpoint.report import number_views, render_html, render_markdown, render_table, words
 from pinchpoint.store.folder import RunFolder
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -32,10 +32,10 @@ def _check(name: str, text: str) -> None:
     assert path.read_text() == text
 
 
-def _printed(result: RunResult, terminal: bool = False, width: int = 100) -> str:
+def _printed(result: RunResult, terminal: bool = False, width: int = 100, info: RunInfo | None = None) -> str:
     file = io.StringIO()
     colours: Literal["standard"] | None = "standard" if terminal else None
-    Console(file=file, width=width, force_terminal=terminal, color_system=colours).print(render_table(result))
+    Console(file=file, width=width, force_terminal=terminal, color_system=colours).print(render_table(result, info))
     return file.getvalue()
 
 
@@ -143,13 +143,26 @@ def test_the_terminal_has_the_two_gravest_warnings_and_says_that_there_are_more(
     assert "a neighbour" not in text and "2 more warnings in the report" in text
 
 
+def test_the_terminal_says_which_interval_is_wider_than_was_asked_for() -> None:
+    text = _printed(RESULT, info=INFO)
+    assert text.count("was asked for") == 1 and "! NDR interval 0.51 % wide, 0.5 % was asked for." in text
+
+
 def test_a_rate_is_the_same_number_in_every_rendering() -> None:
     info, result, trials = shared_run()
     for scenario in result.scenarios:
         for text in (_printed(result), render_markdown(info, result, trials)):
             assert words.quoted(scenario.rates[0]) in text
-        number, unit = words.quoted(scenario.rates[0]).split()
+        number, unit = words.quoted(scenario.rates[0], number_views.common_step(result.scenarios)).split()
         assert f"<strong>{number}</strong> {unit}" in render_html(info, result, trials)
+
+
+def test_a_page_has_its_rates_in_one_unit_unless_some_are_very_small() -> None:
+    page = render_html(*shared_run())
+    assert "<strong>0.685</strong> Mpps" in page and "<small>0.661 .. 0.713</small>" in page
+    assert "95 % interval 0.661 to 0.713 Mpps" in page and "<strong>0.754 Mpps</strong>" in page
+    assert "offered load, kpps" not in page and "<strong>685</strong>" not in page
+    assert "<strong>10.0</strong> kpps" in render_html(shared_run()[0], every_status(), ())
 
 
 def test_every_status_of_a_rate_on_the_terminal() -> None:

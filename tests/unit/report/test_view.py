@@ -50,6 +50,22 @@ def test_what_to_mind_are_the_doubts_and_then_the_warnings() -> None:
     assert view.cautions[-2:] == ("core distance not measured", "a neighbour")
 
 
+def test_each_warning_counts_against_the_reasons_to_trust_a_number() -> None:
+    snat = RESULT.scenarios[1]
+    view = run_view(replace(RESULT, scenarios=(snat,)), INFO, TRIALS).scenarios[0]
+    held, reasons = view.trust
+    assert held == reasons == len(view.checks)
+    warned = run_view(replace(RESULT, scenarios=(replace(snat, warnings=("a neighbour",)),)), INFO, TRIALS).scenarios[0]
+    assert warned.trust == (held, reasons + 1)
+
+
+def test_the_width_that_a_scenario_asked_for_is_what_its_interval_is_held_against() -> None:
+    near, wide = run_view(RESULT, INFO, TRIALS).scenarios[1:3]
+    assert near.asked_width == 0.005 and near.too_wide == ""
+    assert wide.too_wide == "NDR interval 0.51 % wide, 0.5 % was asked for" == wide.cautions[0]
+    assert run_view(RESULT).scenarios[2].too_wide == ""
+
+
 def test_measurements_belong_to_their_scenario() -> None:
     info, result, made = measures_run()
     view = run_view(result, info, (), made)

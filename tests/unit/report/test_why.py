@@ -9,7 +9,7 @@ from sample import sample_run
 from pinchpoint.model.causes import FORWARDED, LOSS, Branch, Experiment, Explanation, Standing, Suspicion, Tried
 from pinchpoint.model.measurement import FunctionShare, Profile
 from pinchpoint.report import render_html, render_markdown, render_table
-from pinchpoint.report.view import NO_SYMBOL, profile_view, why_view
+from pinchpoint.report.view import NO_SYMBOL, profile_view, suspected_view, why_view
 
 
 def sentence(experiment, figure, gain, pairs=8):
@@ -26,6 +26,17 @@ def test_a_gain_in_turns_names_its_figure_and_how_many_pairs_show_it():
 
 def test_a_gain_of_the_rate_says_at_least_how_much_of_the_time_is_explained():
     assert "at least 50.0 % of the time for a frame" in sentence(Experiment.FEW_FLOWS, FORWARDED, 2.0)
+
+
+def test_a_suspicion_says_what_would_tell_only_where_the_bench_allows_it_and_no_share_of_nothing():
+    suspicion = Suspicion("own-speed", "its own speed", 0.0, (), "", Experiment.PLAIN)
+    told = [suspected_view("x", (suspicion,), allowed).branches[0] for allowed in (None, {Experiment.PLAIN}, ())]
+    assert [branch.tried for branch in told] == [
+        *(2 * ["Not tried. One rule that forwards and nothing else would tell."]),
+        "Not tried: no counter-experiment on this bench can tell.",
+    ]
+    assert told[0].explains == ""
+    assert suspected_view("x", (replace(suspicion, share=0.41),)).branches[0].explains == "would explain 41.0 %"
 
 
 def profiled(**options):

@@ -71,6 +71,17 @@ def test_modes_of_the_cores_explain_the_band_with_their_rates_and_shares() -> No
     assert words.mode_lines(replace(SNAT_255, modes=(near,))) == ()
 
 
+def test_modes_explain_the_band_only_where_each_is_met_often_and_has_a_rate_of_its_own() -> None:
+    near = ModeRates("near", 14.0, 60, 12.0, (), share=0.6, median_fps=3.4e6)
+    far = ModeRates("far", 155.0, 40, 8.0, (), share=0.4, median_fps=2.1e6)
+    heading, told = words.modes_told((near, far))
+    assert heading.startswith("What explains the band") and told.endswith("The rate follows them.")
+    rare = words.modes_told((replace(near, share=0.99), replace(far, share=0.01)))
+    assert rare[0] == "Modes of the cores" and "Nearly all trials were in one of them" in rare[1]
+    alike = words.modes_told((near, replace(far, median_fps=3.38e6)))
+    assert "nearly the same in each" in alike[1] and "follows" not in alike[1]
+
+
 def test_modes_stored_before_bands_have_the_rates_that_they_had() -> None:
     near = ModeRates("cores 14 ns apart", 14.0, 19, 19.0, (rate(0.0, 3.1e6, 3.12e6, RateStatus.FOUND),))
     unmet = rate(0.0, None, None, RateStatus.REFUSED, "not met long enough")
@@ -138,6 +149,23 @@ def test_each_weakness_is_a_reason_to_look_twice() -> None:
     assert _doubts(cache_line=SNAT_65536.cache_line) == [
         "cores 31.9 ns apart (31.0 ns to 158 ns), far in 5.00 % of probes"
     ]
+
+
+def test_an_interval_that_is_wider_than_was_asked_for_is_no_reason_to_trust_a_rate() -> None:
+    wide = replace(SNAT_255, rates=(rate(0.0, 2.05e6, 3e6, RateStatus.FOUND),))
+    assert words.checks(wide, (), 0.01)[0] == words.Check(False, "NDR interval 31.7 % wide, 1 % was asked for")
+    assert words.checks(wide, (), 0.32)[0] == words.Check(True, "NDR interval 31.7 % wide")
+    assert words.checks(wide, ())[0].good  # what was asked for is not known
+
+
+def test_an_interval_that_is_wider_than_the_band_says_so() -> None:
+    found = rate(0.0, 7.55e6, 11.07e6, RateStatus.FOUND)
+    assert words.too_wide(replace(found, band=Band(9.23e6, 10.36e6)), None) == "wider than the 10 to 90 % band"
+    assert words.too_wide(replace(found, band=Band(9.23e6, 10.36e6)), 0.01) == (
+        "1 % was asked for, wider than the 10 to 90 % band"
+    )
+    assert words.too_wide(replace(found, band=Band(7.55e6, 11.07e6)), None) == ""
+    assert words.too_wide(rate(0.0, 7.1e6, None, RateStatus.AT_LEAST), 0.01) == ""
 
 
 def test_a_number_without_upper_bound_is_a_reason_to_look_twice() -> None:
@@ -221,6 +249,15 @@ def test_every_unit_has_three_digits_and_its_word(value: float | None, unit: str
 )
 def test_two_ends_share_one_unit(low: float, high: float, unit: str, text: str) -> None:
     assert units.quantity_range(low, high, unit) == text
+
+
+def test_values_of_one_unit_keep_three_digits_and_very_small_ones_their_own_unit() -> None:
+    step = units.common([4.53e6, 685e3], "fps")
+    assert step == (1e6, "Mpps")
+    assert units.fps(685e3, step) == "0.685 Mpps" and units.fps(43_210.0, step) == "0.0432 Mpps"
+    assert units.quantity_range(661e3, 713e3, "fps", step) == "0.661 to 0.713 Mpps"
+    assert units.beside(685e3, 661e3, 713e3, unit="fps", step=step) == "0.661 .. 0.713"
+    assert units.common([7.1e6, 10e3], "fps") is units.common([], "fps") is None
 
 
 def test_an_estimate_is_quoted_with_its_bound() -> None:

@@ -10,7 +10,16 @@ from pinchpoint.model.causes import Experiment, Suspicion
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.result import Limit, Outcome, Verdict
 from pinchpoint.model.scenario import Relative, Remote
-from pinchpoint.run.explaining import UNCHANGED, experiment_of, explained, is_first, left_out, next_of, sweep_of
+from pinchpoint.run.explaining import (
+    UNCHANGED,
+    allowed,
+    experiment_of,
+    explained,
+    is_first,
+    left_out,
+    next_of,
+    sweep_of,
+)
 from pinchpoint.run.run import unmeasured
 from pinchpoint.scenario.plain import from_plain, to_plain
 
@@ -64,6 +73,16 @@ def test_a_bench_on_another_host_is_explained_as_one_here_and_one_at_cables_by_s
     ports = tuple(replace(port, interface="eth1", engine_interface="eth2") for port in tracking().ports)
     changed = sweep_of(replace(tracking(), ports=ports)).scenarios[1:]
     assert {point.point.relative for point in changed} == {Relative.NO}
+
+
+def test_a_rule_that_forwards_is_no_change_of_that_very_rule_wherever_it_stands_in_its_file():
+    scenario = scenario_of("ovs")
+    rule = Rule("in_port={left},actions=output:{right}", 9)
+    bridges = (replace(spec(scenario).bridges[0], rules=(rule,), rule_series=()),)
+    plain = replace(scenario, dut=replace(spec(scenario), bridges=bridges))
+    assert Experiment.PLAIN not in allowed(plain) and Experiment.LARGE_RING in allowed(plain)
+    assert Experiment.PLAIN in allowed(tracking())
+    assert allowed(replace(plain, measure=Soak())) == frozenset()
 
 
 def test_only_rates_can_be_explained():

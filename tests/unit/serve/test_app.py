@@ -76,11 +76,9 @@ def test_every_page_is_there_with_its_headers(client, path):
         assert answer.headers[name] == value
 
 
-def test_trends_offer_what_has_enough_runs_for_a_change_and_what_is_asked_for(client):
-    offered = re.compile(r'<option value="([^"]+)"')
+def test_trends_of_too_few_runs_say_so(client):
     nothing = client.get("/trend").text
-    assert "none has 10 runs yet" in nothing and not offered.findall(nothing)
-    assert offered.findall(client.get("/trend?scenario=snat-255").text) == ["snat-255"]
+    assert "No scenario has 10 runs yet" in nothing and not re.findall(r'<option value="([^"]+)"', nothing)
 
 
 def test_a_campaign_in_progress_tells_what_each_machine_does_and_the_time_left(client):
@@ -176,20 +174,45 @@ def test_texts_of_runs_and_addresses_are_never_markup(client, path):
     assert "<script>document" not in answer.text and "<img src=x" not in answer.text
 
 
-def test_the_form_begins_with_about_twelve_keys_and_has_the_others_behind_them(client):
-    fields = [field for part in form.parts(form.shape_of({}), {}) for field in part.fields]
-    first = {field.name for field in fields if field.first}
-    assert {"title", "dut.datapath", "port[1].name", "stream[1].from", "engine.cpus"} <= first
-    assert 10 <= len(first) <= 14 < len(fields) / 3
-    page = client.get("/new").text
-    assert " more keys</summary>" in page
-    assert all(f'name="field-{field.name}"' in page for field in fields)
+def test_the_page_of_a_run_says_which_interval_is_wider_than_was_asked_for(client):
+    assert client.get("/run/one").text.count("NDR interval 0.51 % wide, 0.5 % was asked for") == 1
+
+
+def test_trends_offer_what_has_enough_runs_and_say_which_have_fewer(tmp_path):
+    info, result, trials = sample_run()
+    often, once = (replace(result, scenarios=result.scenarios[at : at + 1]) for at in (0, 1))
+    for number in range(10):
+        keep(tmp_path / "runs", f"often-{number}", (info, often, trials[:1]))
+    keep(tmp_path / "runs", "once", (info, once, trials[:1]))
+    client = TestClient(application(workshop(tmp_path / "runs")), base_url=HOME)
+    page = client.get("/trend").text
+    assert '<option value="forward">forward (10 runs)</option>' in page and '<option value="snat-255"' not in page
+    assert "1 scenario not offered: a trend needs at least 10 runs" in page and ">snat-255</a> (1 run)" in page
+    chosen = client.get("/trend?scenario=snat-255").text
+    assert (
+        '<option value="snat-255" selected>' in chosen
+        and "too few runs to tell a change from chance: 1 of 10" in chosen
+    )
 
 
 def test_what_the_form_lacks_is_reported_as_check_does(client, parts):
     answer = post(signed(client), parts, "new", name="mine", kind="ovs", measure="rates", do="check")
     assert answer.status_code == 422
     assert "mine.toml" in answer.text and "dut.datapath" in answer.text
+
+
+def test_the_form_begins_with_a_dozen_keys_as_init_does_and_has_the_rest_behind_more_keys(client):
+    fields = {"kind": "ovs", "measure": "rates", "field-search.drain_s": "0.1"}
+    first = [field.name for part in form.parts(form.shape_of(fields), fields) for field in part.first]
+    assert first == [
+        "title", "dut.datapath", "dut.pmd_cpus", "dut.rules", "port[1].name", "port[2].name", "engine.cpus",
+        "stream[1].from", "stream[1].to", "stream[1].frame_bytes", "stream[1].ipv4_dst", "stream[1].flows",
+        "search.drain_s",
+    ]  # fmt: skip
+    begins, _, more = client.get("/new?kind=ovs").text.partition("<summary>More keys</summary>")
+    assert begins.count('<div class="field">') == 13, "the file's name and twelve keys"
+    assert 'id="f-search.relative_width"' in more and 'id="f-stream[1].flows"' not in more
+    assert 'name="count-stream"' in begins and 'name="count-sweep.factor"' in more
 
 
 SCENARIO = {

@@ -4,10 +4,14 @@ import pytest
 from reference.scenario import LAYERS_EXAMPLE
 from served import SHIPPED, answered
 
+from pinchpoint.cli import program
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.model.errors import InputError
 from pinchpoint.serve import form
 from pinchpoint.serve.shelf import Studies
 
+HERE = Machines(Local())
 BROKEN = '[dut]\nkind = "ovs"\ndatapath = "none such"\n'
 
 
@@ -42,16 +46,24 @@ def test_a_file_that_a_form_cannot_hold_is_refused():
 
 def test_a_study_is_checked_with_the_words_of_check(tmp_path):
     (tmp_path / "bad.toml").write_text(BROKEN)
-    studies = Studies(lambda: {"mine": tmp_path})
+    studies = Studies(lambda: {"mine": tmp_path}, HERE)
     shown = studies.checked("mine", (), quick=False)
     assert shown.groups == ("bad",) and any("bad.toml" in line and "datapath" in line for line in shown.problems)
 
 
+@pytest.mark.parametrize("study", ["bridge-scale", "flow-rules"])
+def test_a_study_takes_as_long_in_the_browser_as_on_the_terminal(study):
+    shown = Studies(lambda: {study: SHIPPED / study}, HERE).checked(study, (), quick=False)
+    assert (
+        shown.length.partition("about ")[2] == program.of_study(SHIPPED / study).describe(HERE).partition("about ")[2]
+    )
+
+
 def test_a_study_that_is_not_there_is_refused():
     with pytest.raises(InputError, match="no such study"):
-        Studies(dict).checked("../quickstart", (), quick=False)
+        Studies(dict, HERE).checked("../quickstart", (), quick=False)
     with pytest.raises(InputError, match="no group"):
-        Studies(lambda: {"quickstart": SHIPPED / "quickstart"}).text("quickstart", "../bridge-scale/rules")
+        Studies(lambda: {"quickstart": SHIPPED / "quickstart"}, HERE).text("quickstart", "../bridge-scale/rules")
 
 
 def test_groups_of_a_study_are_started_as_one_would_type_it(tmp_path: Path):

@@ -65,14 +65,20 @@
     const header = event.target.closest("table.sortable th");
     if (header) sortBy(header);
   });
-  document.addEventListener("toggle", (event) => event.target.open && draw(undefined, event.target), true);
+  const width = () => (root.classList.contains("paper") ? PAPER_WIDTH : undefined);
+  document.addEventListener("toggle", (event) => event.target.open && draw(width(), event.target), true);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw());
+  // Paper has all of a scenario, below its card.
+  let unfolded = [];
   addEventListener("beforeprint", () => {
     root.classList.add("paper");
+    unfolded = [...document.querySelectorAll("details.rest:not([open])")];
+    for (const rest of unfolded) rest.open = true;
     draw(PAPER_WIDTH);
   });
   addEventListener("afterprint", () => {
     root.classList.remove("paper");
+    for (const rest of unfolded) rest.open = false;
     draw();
   });
   draw();
