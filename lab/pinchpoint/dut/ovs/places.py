@@ -8,7 +8,7 @@ Commands: ovs-vswitchd(8), "RUNTIME MANAGEMENT COMMANDS".
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from pinchpoint.bench.resource import Command
 from pinchpoint.dut.places import Places
@@ -146,6 +146,13 @@ class _Stream:
             return None  # a brace inside it
         self._received = bytearray(text[end:].encode())
         return message
+
+
+class Control(Protocol):
+    """Whoever answers commands of the control socket."""
+
+    def call(self, command: str, *arguments: str) -> str:
+        """The command's output. Raises UnixctlError if it was refused, DutError if nobody answers."""
 
 
 class Unixctl:
