@@ -81,10 +81,11 @@ def watched(device: Device, head: RecordHead, seen: Sequence[Reading]) -> Watche
 
     A reading in which something that the path sums up came, went or was reset is left out, as far as there are others.
     """
-    graph = device.watched_graph(head.variant, together([_observed(reading) for reading in seen]).flat(), head.ports)
-    whole_ones = [reading for reading in seen if not any(is_summed(name, graph) for name in _broken(reading))]
-    kept = whole_ones or seen
-    whole = together([_observed(reading) for reading in kept])
+    everything = together([_observed(reading) for reading in seen])
+    counted = {**dict.fromkeys((*everything.went_back, *everything.unpaired), 0.0), **everything.flat()}
+    graph = device.watched_graph(head.variant, counted, head.ports)
+    kept = [reading for reading in seen if not any(is_summed(name, graph) for name in _broken(reading))] or seen
+    whole = everything if len(kept) == len(seen) else together([_observed(reading) for reading in kept])
     # A state is that of the last reading: what is not there any more was removed.
     gauges = {name: whole.gauges[name] for name in (kept[-1].gauges if kept else ())}
     flat = {**gauges, **whole.differences}

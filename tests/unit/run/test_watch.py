@@ -207,6 +207,19 @@ def test_a_port_that_comes_later_is_counted_and_one_that_goes_is_polled_no_more(
     assert found.threads[0].ports == ("later",)
 
 
+def test_a_guest_that_is_down_hides_nothing_of_the_others():
+    down = replace(head(), ports=("left", "right", "down"))
+    kinds = {f"{KIND}down": float(PortKind.FORMER_VHOST), f"{KIND}left": float(PortKind.VHOST)}
+    gone = replace(reading(), gauges={**reading().gauges, **kinds})
+    assert watched(OVS, down, [gone]).hops[0].frames_in == 1000
+
+
+def test_a_port_that_was_made_anew_is_unknown_and_not_zero():
+    fell = tuple(f"ovs/port/new/{name}" for name in ("rx_pkts", "tx_pkts"))
+    new = replace(reading(went_back=fell), gauges={**reading().gauges, f"{KIND}new": float(PortKind.VHOST)})
+    assert watched(OVS, head(), [new]).hops[0].frames_in is None
+
+
 @pytest.mark.parametrize(
     ("names", "words"),
     [
@@ -352,3 +365,20 @@ def test_a_run_that_ends_while_its_switch_is_watched_is_said(kept, code, words, 
     monkeypatch.setattr("pinchpoint.cli.watch.readings", at_once)
     assert main(["watch", str(place)]) == code
     assert words in capsys.readouterr().err
+
+
+def test_what_the_kernels_datapath_drops_by_rules_is_named_by_its_flows():
+    seen = {"ovs/port/left/rx_pkts": 1000, "ovs/port/right/tx_pkts": 600, "ovs/flows/dropped": 395}
+    found = watched(OVS, head("kernel"), [Reading(0.0, 5.0, seen, {})])
+    datapath = found.hops[1]
+    assert [(drop.frames, drop.limits) for drop in datapath.drops] == [(395, "rules")]
+    assert datapath.unexplained == 5
+    assert [one.cause for one in found.suspicions] == ["rule-drop"]
+
+
+def test_what_an_ingress_filter_of_the_kernel_drops_never_reached_the_datapath():
+    seen = {"ovs/port/left/rx_pkts": 1000, "ovs/port/right/tx_pkts": 600, "host/queue/dut/left/filtered": 400}
+    found = watched(OVS, head("kernel"), [Reading(0.0, 5.0, seen, {})])
+    assert [hop.unexplained for hop in found.hops] == [0, 0, 0]
+    assert [one.cause for one in found.suspicions] == ["policer"]
+    assert "ovs-vsctl set interface left ingress_policing_rate" in found.suspicions[0].mend

@@ -18,7 +18,7 @@ import msgspec
 from pinchpoint.dut.device import between
 from pinchpoint.dut.ovs import text as ovs_text
 from pinchpoint.dut.ovs.flows import FlowListing, datapath_flow_counts
-from pinchpoint.dut.ovs.places import Control, Ovsdb, OvsPlaces, UnixctlError, selected
+from pinchpoint.dut.ovs.places import Control, Ovsdb, OvsPlaces, UnixctlError, patience, selected
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.hops import DROPPED_BY
@@ -245,9 +245,9 @@ class Database(Asked):
         """Gauges `ovs/mirror/to/PORT`: 1; `ovs/config/KEY` of the caches, false as 0."""
         with Ovsdb(self._host, self._path) as database:
             asked = [selected("Mirror", "output_port"), selected("Open_vSwitch", "other_config")]
-            mirrors, switch = database.transact(asked)
+            mirrors, switch = database.transact(asked, patience())
             targets = {row["output_port"][1] for row in mirrors["rows"] if row["output_port"][0] == "uuid"}
-            ports = database.transact([selected("Port", "_uuid", "name")])[0]["rows"] if targets else []
+            ports = database.transact([selected("Port", "_uuid", "name")], patience())[0]["rows"] if targets else []
         gauges = {f"{MIRRORED}{port['name']}": 1.0 for port in ports if port["_uuid"][1] in targets}
         return Snapshot(at_s, gauges=gauges | dict(_configured(switch["rows"])))
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from pinchpoint.dut.ovs.collectors import DROPPED
+from pinchpoint.dut.ovs.flows import BY_FLOWS
 from pinchpoint.dut.ovs.kinds import PortKind
 from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath
 from pinchpoint.dut.softirq import QUEUES
@@ -124,6 +125,7 @@ _RECEIVES: Final[Mapping[PortKind, Place]] = {
     PortKind.AF_XDP: _BY_XDP,
     PortKind.KERNEL: Place("", _OF_LINK, (), (_BY_KERNEL, _SOCKET_FULL)),
 }
+_BY_FLOWS = DropCounter(BY_FLOWS, "dropped by datapath flows", Party.RULES, DropKind.RULE)
 _OF_QUEUE = (QUEUES.drops[0], QUEUES.drops[2])  # behind the switch: the socket says that the frame was not sent
 _GIVEN = (_SENT, _SEND_DROPPED, *(drop.counter for drop in _OF_QUEUE))
 _QUEUED = tuple(replace(drop, is_apart=True) for drop in _OF_QUEUE)
@@ -151,6 +153,8 @@ def in_service(datapath: Datapath, kinds: Mapping[str, PortKind]) -> HopGraph:
         own = replace(_ON_RECEIVE, kind=DropKind.KERNEL_QUEUE)
         receives = [replace(place, drops=(own, *filtered)) for place in receives]
     middle = next(place for place in whole.places if place.name == "datapath")
+    if datapath is Datapath.KERNEL:  # which counts by flow alone what its rules drop
+        middle = replace(middle, drops=(*middle.drops, _BY_FLOWS))
     by_kind = ((_TO_LINK if kind is PortKind.NIC else _TRANSMIT, of_kind) for kind, of_kind in parts)
     sends = [replace(_by_queue(place), ports=of_kind) for place, of_kind in by_kind]
     places = (*receives, Place(name, (), taken), replace(middle, entered=taken, left=_GIVEN), *sends)

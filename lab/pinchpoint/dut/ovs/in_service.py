@@ -4,7 +4,7 @@ What is configured may change while it is read: bridges, ports and their types a
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import PurePosixPath
 
@@ -13,7 +13,7 @@ from pinchpoint.dut.ovs import text as ovs_text
 from pinchpoint.dut.ovs.collectors import Database, PmdThreads, ReceiveQueues, TcFilters, of_datapath
 from pinchpoint.dut.ovs.kinds import KIND, PortKind, is_counted_elsewhere, kind_of
 from pinchpoint.dut.ovs.live import threads
-from pinchpoint.dut.ovs.places import Ovsdb, OvsPlaces, Unixctl, selected
+from pinchpoint.dut.ovs.places import Ovsdb, OvsPlaces, Unixctl, patience, selected
 from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath
 from pinchpoint.host.interface import PROC, CommandFailed, Host, printed_by
 from pinchpoint.model.errors import DutError, NothingRunsError, RequirementError
@@ -27,7 +27,6 @@ _VERSIONS = "OpenFlow10,OpenFlow11,OpenFlow12,OpenFlow13,OpenFlow14,OpenFlow15" 
 _TYPES = {"dpdk": Datapath.DPDK, "afxdp": Datapath.AF_XDP}
 _LOCAL = "LOCAL"  # a bridge's own port, as ovs-ofctl calls it
 _BY_MAIN = "afxdp-nonpmd"
-_WAITS = 25  # for the database, each as long as a transaction waits before it asks whether to go on
 
 
 class InService(OvsPlaces):
@@ -70,7 +69,7 @@ class PortsInService(Collector):
         for bridge, in_kernel in self._bridges.items():
             for name, counted in self._ports(bridge).items():
                 interface_type = self._types.get(name, "")
-                if is_counted_elsewhere(interface_type, in_kernel=in_kernel):
+                if is_counted_elsewhere(interface_type, in_kernel=in_kernel) or not counted:
                     continue
                 counters |= paths("ovs/port", {name: counted})
                 kind = kind_of(interface_type, counted)
@@ -88,7 +87,7 @@ class PortsInService(Collector):
     def _ask_database(self) -> None:
         with Ovsdb(self._places.host, self._places.database) as database:
             wanted = [selected("Bridge", "name", "datapath_type"), selected("Interface", "name", "type")]
-            bridges, interfaces = (table["rows"] for table in database.transact(wanted, _patience()))
+            bridges, interfaces = (table["rows"] for table in database.transact(wanted, patience()))
         self._bridges = {row["name"]: row["datapath_type"] != "netdev" for row in bridges}
         self._types = {row["name"]: row["type"] for row in interfaces}
 
@@ -105,17 +104,6 @@ class PortsInService(Collector):
             raise DutError(f"{bridge}: the switch does not answer: {error.output}", "see its log") from error
         counted = ovs_text.port_counters(shown)
         return {bridge if name == _LOCAL else name: counters for name, counters in counted.items()}
-
-
-def _patience() -> Callable[[], None]:
-    """What ends the waiting for an answer that does not come."""
-    left = iter(range(_WAITS))
-
-    def wait() -> None:
-        if next(left, None) is None:
-            raise TimeoutError("no answer")
-
-    return wait
 
 
 def attach(place: str | None, host: Host) -> Attached:

@@ -63,9 +63,9 @@ def by_counters(counters: Iterable[str], datapath: Datapath) -> PortKind:
 
 
 def kinds_of(seen: Mapping[str, float], ports: Iterable[str], datapath: Datapath) -> dict[str, PortKind]:
-    """Of each port that was named, or of which something was read."""
+    """Of each port of which something was read: a guest that is down has no counters."""
     told = {name.removeprefix(KIND): _KINDS[n] for name, n in seen.items() if name.startswith(KIND) and n in _KINDS}
     parts = (name.split("/", 3) for name in seen if name.startswith("ovs/port/"))
     counters = grouped((words[2], words[3]) for words in parts if len(words) == 4)
-    names = dict.fromkeys((*ports, *told))
-    return {port: told[port] if port in told else by_counters(counters.get(port, ()), datapath) for port in names}
+    names = [port for port in dict.fromkeys((*ports, *told)) if port in counters]
+    return {port: told[port] if port in told else by_counters(counters[port], datapath) for port in names}

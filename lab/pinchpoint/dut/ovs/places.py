@@ -226,6 +226,17 @@ class Ovsdb:
         return results
 
 
+def patience(longest_s: float = 5.0) -> Callable[[], None]:
+    """For `transact`: what ends the waiting for an answer that does not come, with a DutError."""
+    left = iter(range(round(longest_s / _ANSWER_S)))
+
+    def wait() -> None:
+        if next(left, None) is None:
+            raise TimeoutError(f"none within {longest_s:g} s")
+
+    return wait
+
+
 def selected(table: str, *columns: str) -> Operation:
     """The operation that gives these columns of every row (RFC 7047, 5.2.2)."""
     return {"op": "select", "table": table, "where": [], "columns": list(columns)}

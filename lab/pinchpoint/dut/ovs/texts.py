@@ -153,6 +153,7 @@ def _collected(given: Sorted) -> tuple[dict[str, int], dict[str, float]]:
             gauges |= shown.gauges
             if isinstance(shown.listing, FlowListing):
                 gauges |= shown.listing.since(FlowListing({}))
+                counters |= shown.listing.counted(FlowListing({}))
     return counters, gauges
 
 
