@@ -165,6 +165,7 @@ def test_of_recordings_without_types_the_counters_tell():
     assert by_counters(("xsk_queue_1_rx_dropped",), Datapath.DPDK) is PortKind.AF_XDP
     assert by_counters(("rx_pkts",), Datapath.DPDK) is PortKind.VHOST
     assert by_counters(("rx_pkts",), Datapath.KERNEL) is PortKind.KERNEL
+    assert by_counters(("rx_pkts",), Datapath.AF_XDP) is PortKind.KERNEL
     assert is_counted_elsewhere("geneve", in_kernel=False) and not is_counted_elsewhere("geneve", in_kernel=True)
 
 

@@ -18,7 +18,7 @@ import msgspec
 from pinchpoint.dut.device import between
 from pinchpoint.dut.ovs import text as ovs_text
 from pinchpoint.dut.ovs.flows import FlowListing, datapath_flow_counts
-from pinchpoint.dut.ovs.places import Control, Ovsdb, OvsPlaces, UnixctlError, patience, selected
+from pinchpoint.dut.ovs.places import Appctl, Ovsdb, OvsPlaces, UnixctlError, patience, selected
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.hops import DROPPED_BY
@@ -54,7 +54,7 @@ class Asked(Collector):
 class _ControlCollector(Asked):
     """By the control socket."""
 
-    def __init__(self, control: Control) -> None:
+    def __init__(self, control: Appctl) -> None:
         self._control = control
 
 
@@ -123,7 +123,7 @@ class FlowDump(_ControlCollector):
     name = "flow dump"
     MOST_FLOWS = 20_000
 
-    def __init__(self, control: Control, most: int = MOST_FLOWS) -> None:
+    def __init__(self, control: Appctl, most: int = MOST_FLOWS) -> None:
         super().__init__(control)
         self._most = most
 
@@ -173,7 +173,7 @@ class Coverage(_ControlCollector):
         return Snapshot(at_s, {f"ovs/coverage/{name}": value for name, value in totals.items()}, sparse=True)
 
 
-def of_datapath(control: Control, most_flows: int = FlowDump.MOST_FLOWS) -> list[Collector]:
+def of_datapath(control: Appctl, most_flows: int = FlowDump.MOST_FLOWS) -> list[Collector]:
     """What every switch tells, whoever built it, but for its threads."""
     dump = FlowDump(control, most_flows)
     return [Coverage(control), Conntrack(control), dump, DatapathFlows(control), ReceiveQueues(control)]
@@ -209,7 +209,7 @@ class DroppingRules(_ControlCollector):
 
     name = "dropping rules"
 
-    def __init__(self, control: Control, bridges: Sequence[str], rules: int) -> None:
+    def __init__(self, control: Appctl, bridges: Sequence[str], rules: int) -> None:
         """`rules`: how many all bridges have."""
         super().__init__(control)
         self._bridges, self._rules = tuple(bridges), rules

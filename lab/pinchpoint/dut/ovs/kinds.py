@@ -59,7 +59,8 @@ def by_counters(counters: Iterable[str], datapath: Datapath) -> PortKind:
         return PortKind.NIC
     if _VHOST_QUEUE in names:
         return PortKind.VHOST
-    return PortKind.of_datapath(datapath)
+    # Every AF_XDP port has counters of its queues.
+    return PortKind.KERNEL if names and datapath is Datapath.AF_XDP else PortKind.of_datapath(datapath)
 
 
 def kinds_of(seen: Mapping[str, float], ports: Iterable[str], datapath: Datapath) -> dict[str, PortKind]:

@@ -148,7 +148,7 @@ class _Stream:
         return message
 
 
-class Control(Protocol):
+class Appctl(Protocol):
     """Whoever answers commands of the control socket."""
 
     def call(self, command: str, *arguments: str) -> str:
