@@ -221,6 +221,9 @@ MIRROR = _setting(
     "--id=@all", "create", "Mirror", "name=all", "select_all=true", "output_port=@in", "--",
     "set", "Bridge", "br0", "mirrors=@all",
 )  # fmt: skip
+INGRESS_POLICER = _setting(
+    "set", "Interface", "left", "ingress_policing_rate=10000", "ingress_policing_burst=1000"
+)  # fmt: skip
 POLICER = _setting(
     "set",
     "Port",
@@ -304,6 +307,7 @@ PLANTS = (
         beside=POLICER,
         can_confirm=False,
     ),
+    Plant("ingress policer", ("policer",), ovs(), beside=INGRESS_POLICER, can_confirm=False),
     Plant("pauses", ("pauses",), ovs(), beside=PAUSES, can_confirm=False),
     Plant("hog on the core", ("preempted",), ovs(), beside=hogged, can_confirm=False),
     Plant("clean: forward", (OWN_SPEED,), ovs()),

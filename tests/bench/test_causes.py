@@ -1,4 +1,4 @@
-"""Nine causes planted in real devices: each is among those that are named, however busy the host is.
+"""Ten causes planted in real devices: each is among those that are named, however busy the host is.
 
 Only plants whose sign does not depend on which of two programs is faster. `make bench-causes` has all of them, and asks
 which is named first.
@@ -20,7 +20,15 @@ SEEN_ON_ANY_HOST = (
     *ESSENTIAL,
     *(
         pytest.param(name, marks=pytest.mark.subject(target="test-causes"))
-        for name in ("MTU", "policer", "main thread", "AF_XDP: two outputs", "nft: rule drop", "zone limit")
+        for name in (
+            "MTU",
+            "policer",
+            "ingress policer",
+            "main thread",
+            "AF_XDP: two outputs",
+            "nft: rule drop",
+            "zone limit",
+        )
     ),
 )
 NAMED = {plant.name: plant for plant in PLANTS}

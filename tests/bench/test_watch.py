@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 
 import pytest
 from bench_tools import PINCHPOINT, run, wait_for
@@ -62,6 +63,53 @@ def test_the_path_of_a_running_switch_names_where_frames_are_dropped(switch, tmp
     assert received > 0
     again = run("watch", place, "--for", "1s", "--record", record)
     assert (again.returncode, "exists already" in again.stderr) == (2, True)
+
+
+def test_every_row_closes_and_the_main_threads_ports_are_named_from_another_namespace(switch):
+    place, _ = switch
+    done = run("watch", place, "--for", "3s", "--json")
+    found = json.loads(done.stdout)["watched"]
+    for hop in found["hops"]:
+        missing = hop["frames_in"] - hop["frames_out"] - sum(drop["frames"] for drop in hop["drops"])
+        assert abs(missing) <= max(20, 0.02 * hop["frames_in"]) + found["unsure"][hop["name"]], hop
+    (main,) = (load for load in found["threads"] if load["name"] == "main thread")
+    assert {"left", "right"} <= set(main["ports"])
+    assert 0 <= found["waited"]["main thread"] <= 1
+    assert found["unread"] == {}
+
+
+def test_what_a_packet_socket_has_no_room_for_is_named(switch):
+    """The switch stands still for longer than its socket takes frames up."""
+    place, pid = switch
+    with subprocess.Popen(
+        [PINCHPOINT, "watch", str(place), "--for", "6s"], stdout=subprocess.PIPE, text=True
+    ) as watching:
+        time.sleep(2.0)
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(2.0)
+        os.kill(pid, signal.SIGCONT)
+        out, _ = watching.communicate(timeout=60)
+    assert "packet socket of left full" in out
+
+
+def test_what_its_commands_print_is_read_elsewhere_as_the_switch_itself_is(switch, tmp_path):
+    place, _ = switch
+    for command in (
+        "dpif-netdev/pmd-stats-show", "dpif-netdev/pmd-rxq-show", "coverage/show", "dpctl/show", "upcall/show",
+        "dpctl/dump-flows -m",
+    ):  # fmt: skip
+        argv = ["ovs-appctl", "-t", f"{place}/vswitchd.ctl", *command.split()]
+        printed = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+        (tmp_path / f"ovs-appctl_{command.replace('/', '.').replace(' ', '_')}").write_text(printed)
+    for command in ("dump-ports", "dump-ports-desc"):
+        argv = ["ovs-ofctl", "-O", "OpenFlow14", command, f"unix:{place}/br0.mgmt"]
+        printed = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+        (tmp_path / f"ovs-ofctl_{command}_br0").write_text(printed)
+    found = json.loads(run("watch", tmp_path, "--json").stdout)["watched"]
+    assert found["seconds"] == 0, "totals"
+    assert found["unread"] == {}
+    assert [drop["kind"] for hop in found["hops"] for drop in hop["drops"] if drop["frames"] > 100] == ["rule"]
+    assert [load["name"] for load in found["threads"]] == ["main thread"]
 
 
 def test_a_switch_that_ends_while_it_is_watched_is_told_and_what_was_read_is_kept(switch, tmp_path):

@@ -1,10 +1,10 @@
 """What a time's CPUs did: busy, stolen by the hypervisor, taken by others; how threads had to wait for them. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pinchpoint.model import units
-from pinchpoint.model.trial import ThreadWitness
+from pinchpoint.model.trial import ThreadLoad, ThreadWitness
 
 STOLEN = 0.01  # share of the time that the hypervisor may take from a CPU in use
 FOREIGN = 0.05  # share of one CPU that processes outside the bench may take
@@ -87,10 +87,32 @@ def dut_threads(seen: Seen, probe_occupied_ns: Mapping[int, int]) -> tuple[Threa
 
 def siblings_s(seen: Seen) -> dict[int, float]:
     """By CPU, the time that threads of the DUT used there that forward no frames."""
-    forwarding = _forwarding(seen)
-    places = [name.removesuffix("/run_ns") for name in seen if name.startswith("host/sibling/")]
-    if "main" not in forwarding:
-        places.append("host/thread/main")
+    main = [] if "main" in _forwarding(seen) else [f"{_THREADS}main"]
+    return _used_s(seen, (*_siblings(seen), *main))
+
+
+def waited_shares(seen: Seen, loads: Sequence[ThreadLoad]) -> dict[str, float]:
+    """By forwarding thread, the main thread among them: the share of the time for which others had its core.
+
+    Threads of the device that forward nothing are none of these others. What was not observed is absent.
+    """
+    elapsed_s, own_s = seen.get("elapsed_s/threads"), _used_s(seen, _siblings(seen))
+    polling = {_whole(seen, f"{_THREADS}{name}/cpu"): name for name in _threads(seen) if name != "main"}
+    shares: dict[str, float] = {}
+    for load in loads:
+        name = "main" if load.cpu is None else polling.get(load.cpu)
+        waits = _thread(name, seen, {}, own_s) if name else None
+        if waits and elapsed_s and waits.run_delay_ns is not None:
+            shares[load.name] = min(1.0, (waits.run_delay_ns - waits.own_delay_ns) / 1e9 / elapsed_s)
+    return shares
+
+
+def _siblings(seen: Seen) -> list[str]:
+    return [name.removesuffix("/run_ns") for name in seen if name.startswith("host/sibling/")]
+
+
+def _used_s(seen: Seen, places: Iterable[str]) -> dict[int, float]:
+    """By CPU, the time that these threads used there."""
     used: dict[int, float] = {}
     for place in dict.fromkeys(places):
         cpu, run_ns = _whole(seen, f"{place}/cpu"), seen.get(f"{place}/run_ns")
@@ -99,9 +121,14 @@ def siblings_s(seen: Seen) -> dict[int, float]:
     return used
 
 
-def _forwarding(seen: Seen) -> list[str]:
+def _threads(seen: Seen) -> list[str]:
+    """All that may forward."""
     threads = (name.removeprefix(_THREADS) for name in seen if name.startswith(_THREADS))
-    names = sorted({name.rpartition("/")[0] for name in threads if name.endswith("/run_delay_ns")})
+    return sorted({name.rpartition("/")[0] for name in threads if name.endswith("/run_delay_ns")})
+
+
+def _forwarding(seen: Seen) -> list[str]:
+    names = _threads(seen)
     return [name for name in names if name != "main"] or names
 
 

@@ -14,7 +14,7 @@ from typing import Final
 from pinchpoint.engine.instrument import EngineResult, PortCounts
 from pinchpoint.model import units
 from pinchpoint.model.groups import grouped
-from pinchpoint.model.hops import PORT, DropCounter, DropKind, HopGraph, Party, Place, Refused
+from pinchpoint.model.hops import LESS, PORT, DropCounter, DropKind, HopGraph, Party, Place, Refused
 from pinchpoint.model.trial import Drop, Hop, Ledger, Trial, TrialValidity
 from pinchpoint.model.units import FULL
 
@@ -48,7 +48,7 @@ def build(
     So do sums with a counter that `went_back`; the ledger names it. Frames of a stream that were not countable on
     arrival are unexplained: no counter accounts for them.
     """
-    resets = tuple(name for name in went_back if graph.is_read(name) or _is_summed(name, graph))
+    resets = tuple(name for name in went_back if graph.is_read(name) or is_summed(name, graph))
     seen = {**seen, **dict.fromkeys(resets, _RESET)}
     offered = sum(stream.offered for stream in engine.streams)
     received = sum(stream.received or 0 for stream in engine.streams)
@@ -65,7 +65,7 @@ def _missing_copies(engine: EngineResult, hops: Sequence[Hop]) -> int:
 
 def places(graph: HopGraph, seen: Seen, ports: Sequence[str], went_back: Sequence[str] = ()) -> tuple[Hop, ...]:
     """The hops of a device that runs without an engine, as `build` has them between the engine's two."""
-    seen = {**seen, **dict.fromkeys((name for name in went_back if _is_summed(name, graph)), _RESET)}
+    seen = {**seen, **dict.fromkeys((name for name in went_back if is_summed(name, graph)), _RESET)}
     return tuple(_hops(graph, seen, ports))
 
 
@@ -129,9 +129,10 @@ def _hops(graph: HopGraph, seen: Seen, ports: Sequence[str]) -> Iterator[Hop]:
     """One of each name: its parts count at ports of their own, and those without a port here count nothing."""
     for name, places in groupby(graph.places, key=lambda place: place.name):
         own = [(place, [port for port in ports if place.ports is None or port in place.ports]) for place in places]
-        parts = [_hop(place, seen, at) for place, at in own if at or place.ports is None]
-        came, left = _total([part.frames_in for part in parts]), _total([part.frames_out for part in parts])
-        yield Hop(name, came, left, tuple(drop for part in parts for drop in part.drops))
+        parts = [(place, _hop(place, seen, at)) for place, at in own if at or place.ports is None]
+        came = _total([part.frames_in for place, part in parts if place.entered])
+        left = _total([part.frames_out for place, part in parts if place.left])
+        yield Hop(name, came, left, tuple(drop for _, part in parts for drop in part.drops))
 
 
 def _total(counts: Sequence[int | None]) -> int | None:
@@ -170,9 +171,13 @@ def _drops(counters: Sequence[DropCounter], seen: Seen, ports: Sequence[str]) ->
 
 def _sum(counters: Sequence[str], seen: Seen, ports: Sequence[str]) -> int | None:
     """The counters added up; None if the first one is not known, or one was reset. Others may be missing."""
-    by_counter = [[seen[name] for name in _named(counter, seen, ports)] for counter in counters]
+    by_counter = [[sign * seen[name] for name in _named(word, seen, ports)] for sign, word in map(_signed, counters)]
     total = sum(value for values in by_counter for value in values)
     return int(total) if by_counter and by_counter[0] and not math.isnan(total) else None
+
+
+def _signed(counter: str) -> tuple[int, str]:
+    return (-1, counter.removeprefix(LESS)) if counter.startswith(LESS) else (1, counter)
 
 
 def _named(counter: str, seen: Seen, ports: Sequence[str]) -> list[str]:
@@ -195,9 +200,9 @@ def _pattern(counter: str) -> re.Pattern[str]:
     return re.compile("[^/]*".join(map(re.escape, counter.split("*"))))
 
 
-def _is_summed(name: str, graph: HopGraph) -> bool:
+def is_summed(name: str, graph: HopGraph) -> bool:
     """Whether some place's sum reads the counter."""
-    summed = (counter for place in graph.places for counter in (*place.entered, *place.left))
+    summed = (_signed(counter)[1] for place in graph.places for counter in (*place.entered, *place.left))
     return any(_pattern(counter.replace(PORT, "*")).fullmatch(name) for counter in summed)
 
 

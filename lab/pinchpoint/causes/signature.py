@@ -133,6 +133,7 @@ class Cause:
     limit: Limit | None = None  # what pinched the number where this fits; None: the drop that most frames met
     shows: tuple[Sign, ...] = ()  # evidence beside the signature, where it was observed
     party: Party | None = None  # whose doing that drop has to be, for `limit`; None: anybody's
+    without_keys: str = ""  # `mend` where there is no scenario whose keys it could name; empty: it names none
 
     @property
     def kinds(self) -> frozenset[DropKind]:
@@ -156,6 +157,11 @@ class Cause:
     def advice(self, of_device: Sequence[str]) -> str:
         """What the user can do: on any device, and by the settings of this one."""
         return f"{self.mend}; on this device: {', or '.join(of_device)}" if of_device else self.mend
+
+    def in_service(self, commands: Sequence[str]) -> str:
+        """What the user of a device that no scenario built can do; `commands` that do it."""
+        words = self.without_keys or self.mend
+        return f"{words} ({', or '.join(commands)})" if commands else words
 
     def fits(self, signs: Signs) -> bool:
         """Whether the signature does."""

@@ -32,6 +32,9 @@ class Diagnosed(Protocol):
     def advice(self, cause: str, seen: Seen) -> Sequence[str]:
         """What its user can set against a cause of the catalogue, without what is set already."""
 
+    def commands(self, cause: str, seen: Seen) -> Sequence[str]:
+        """The same of a device that no scenario built."""
+
 
 def of_trials(
     trials: Sequence[Trial], ring: int, device: Diagnosed | None = None, over: Overload | None = None
@@ -71,10 +74,36 @@ def _rule(trials: Sequence[Trial]) -> str:
     return next((name for name, _ in frames.most_common(1)), "")
 
 
-def of_device(hops: Sequence[Hop], threads: Sequence[ThreadLoad], own: Mapping[Sign, float]) -> Signs:
-    """The signs of a device that runs without an engine: what is lost is what its counters name."""
-    values = dict((*_of_threads(threads), *_of_frames(hops), *own.items()))
-    return Signs(values, _shares_of_loss(hops, sum(drop.frames for hop in hops for drop in hop.drops)))
+def of_device(
+    hops: Sequence[Hop], threads: Sequence[ThreadLoad], own: Mapping[Sign, float], waited: Mapping[str, float]
+) -> Signs:
+    """The signs of a device that runs without an engine: what is lost is what its counters name.
+
+    `waited`: the share of the time for which each thread waited for its core. The thread that speaks for the device is
+    the one that serves the port which loses most.
+    """
+    drops = [drop for hop in hops for drop in hop.drops]
+    dropped, by_device = sum(drop.frames for drop in drops), Counter[str]()
+    for drop in drops:
+        by_device[drop.port] += drop.frames if drop.limits == Party.DUT else 0
+    port = next((name for name, frames in by_device.most_common(1) if frames), "")
+    values = dict((*_of_threads(threads, port), *_of_frames(hops), *own.items()))
+    waits = [(load.busy_share or 0.0, waited[load.name]) for load in _serving(threads, port) if load.name in waited]
+    if waits:
+        values[Sign.WAITED_SHARE] = max(waits)[1]
+    of_main = {name for load in threads if load.cpu is None for name in load.ports}
+    if of_main and dropped:
+        values[Sign.LOST_ON_MAIN] = sum(by_device[name] for name in of_main) / dropped
+    return Signs(values, _shares_of_loss(hops, dropped))
+
+
+def _serving(loads: Sequence[ThreadLoad], port: str) -> list[ThreadLoad]:
+    """The threads that serve the port; where none is known to, those that poll, or the main thread if it has more."""
+    if at_port := [load for load in loads if port in load.ports]:
+        return at_port
+    polling, main = ([load for load in loads if (load.cpu is None) is of_main] for of_main in (False, True))
+    most = sum(load.received for load in main) > sum(load.received for load in polling)
+    return main if main and (most or not polling) else polling
 
 
 def _shares_of_loss(hops: Sequence[Hop], lost: int) -> dict[DropKind, float]:
@@ -93,13 +122,13 @@ def by_kind(hops: Iterable[Hop], whole: int) -> dict[DropKind, float]:
 def _of_threads(
     loads: Sequence[ThreadLoad], port: str = "", over: Overload | None = None, traffic_s: float = 0.0
 ) -> Iterator[tuple[Sign, float]]:
-    """Of those that poll the port, the busiest; of all of them the idlest."""
+    """Of those that poll the port, the busiest; of all of its kind the idlest: a main thread is none that polls."""
     shares = ((over.busy_share(load, traffic_s) if over else load.busy_share, load) for load in loads)
     if known := [(share, load) for share, load in shares if share is not None]:
-        polling = [pair for pair in known if port in pair[1].ports] or known
-        share, busiest = max(polling, key=lambda pair: pair[0])
+        serving = _serving([load for _, load in known], port)
+        share, busiest = max((pair for pair in known if pair[1] in serving), key=lambda pair: pair[0])
         yield Sign.BUSY, share
-        yield Sign.IDLEST, min(share for share, _ in known)
+        yield Sign.IDLEST, min(share for share, load in known if (load.cpu is None) is (busiest.cpu is None))
         cycles = over.cycles.get(busiest.name) if over else busiest.cycles_per_packet
         if cycles is not None:
             yield Sign.CYCLES, cycles

@@ -29,19 +29,28 @@ Suspect = Callable[[Sequence[Trial]], tuple[Suspicion, ...]]
 
 
 def likely(
-    signs: Signs, device: Diagnosed | None = None, seen: Seen | None = None, catalogue: Sequence[Cause] = CATALOGUE
+    signs: Signs,
+    device: Diagnosed | None = None,
+    seen: Seen | None = None,
+    catalogue: Sequence[Cause] = CATALOGUE,
+    *,
+    in_service: bool = False,
 ) -> tuple[Suspicion, ...]:
     """Every cause whose signature fits and that would explain something, the likeliest first.
 
     `device` is asked what its user can set; `seen` has the settings in force, of which it advises none.
+    One `in_service` has no scenario, so that no key of one is advised.
     Where the device forwards no more, whatever is offered, and nothing in particular explains it, its own speed is the
     cause. Where that is not shown, either, there is none.
     """
 
     def suspicion(cause: Cause) -> Suspicion:
-        own = device.advice(cause.name, seen or {}) if device else ()
-        told = tuple(_told(cause, signs))
-        return Suspicion(cause.name, cause.title, cause.weight(signs), told, cause.advice(own), cause.experiment)
+        told, weight = tuple(_told(cause, signs)), cause.weight(signs)
+        if in_service:
+            advice = cause.in_service(device.commands(cause.name, seen or {}) if device else ())
+        else:
+            advice = cause.advice(device.advice(cause.name, seen or {}) if device else ())
+        return Suspicion(cause.name, cause.title, weight, told, advice, cause.experiment)
 
     suspicions = [suspicion(cause) for cause in catalogue if cause.fits(signs)]
     telling = [suspected for suspected in suspicions if suspected.share >= NOTABLE]

@@ -18,15 +18,18 @@ from pinchpoint.dut.device import Attached, Device
 from pinchpoint.export.openmetrics import WatchTotals
 from pinchpoint.host.interface import Host
 from pinchpoint.host.local import Local
-from pinchpoint.model.errors import DutError, InputError
+from pinchpoint.model.errors import DutError, InputError, NothingRunsError
 from pinchpoint.model.watch import Joined, Reading, Watched
 from pinchpoint.report.observed import WatchView, joined_view, watch_view
 from pinchpoint.report.terminal import caution, draw
-from pinchpoint.run.watch import Recording, head_of, readings, watched
-from pinchpoint.store.recording import Recorder, read, replace_text
+from pinchpoint.run.watch import Recording, begun, of_texts, readings, watched
+from pinchpoint.store.recording import Recorder, is_recording, read, replace_text
+from pinchpoint.store.texts import Texts, read_texts
 
 EXAMPLE = "pinchpoint watch --for 30s --record switch.jsonl"
 _GONE = "a bench's run directory goes when its run ends: watch while it measures, or see `pinchpoint show RUN`"
+_WIRES = "--wire joins the recordings of several hosts"
+_LIVE_ONLY = "--record, --for and --openmetrics belong to a running switch"
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class Watching:
 
 
 @click.command(short_help="Watch a switch in service, without changing it.")
-@click.argument("places", nargs=-1, metavar="[PLACE|RECORD...]")
+@click.argument("places", nargs=-1, metavar="[PLACE|FOLDER|RECORD...]")
 @gathered(
     Watching,
     "how",
@@ -65,33 +68,64 @@ def watch(places: tuple[str, ...], how: Watching) -> int:
 
     PLACE is the run directory of the switch; without it, the system's is watched. A RECORD is replayed. Several, in the
     order in which frames pass their hosts, are joined into one path: clocks are aligned by the rates, and where frames
-    vanish between two hosts is named. Counters are only read: nothing is changed or cleared.
+    vanish between two hosts is named. A FOLDER, or a file, has what a switch printed elsewhere: the output of its
+    commands, or a sosreport. Counters are only read: nothing is changed or cleared.
     """
     if len(places) > 1 or any(Path(place).is_file() for place in places):
-        if how.record is not None or how.for_s is not None or how.openmetrics is not None:
-            what = "--record, --for and --openmetrics belong to a running switch, and a recording is given"
-            raise InputError(what, f"leave them out: {EXAMPLE}")
+        _refuse_live(how)
+        if len(places) == 1 and not is_recording(Path(places[0])):
+            return _read_texts(registry.device(how.kind or registry.default()), Path(places[0]), how)
         return _replay([_recording(Path(place)) for place in places], how)
     if how.wires:
-        raise InputError("--wire joins the recordings of several hosts", f"{EXAMPLE} --wire uplink=uplink")
+        raise InputError(_WIRES, f"{EXAMPLE} --wire uplink=uplink")
     place = places[0] if places else None
     if place is not None and not Path(place).exists():
         raise InputError(f"{place}: no such run directory or recording", _GONE)
     device = registry.device(how.kind or registry.default())
     lab = Local()
-    with closing(device.attach(place, lab)) as attached:
+    try:
+        attached = device.attach(place, lab)
+    except NothingRunsError:
+        if place is None or not Path(place).is_dir():
+            raise
+        if Path(place, "run.json").is_file():
+            raise InputError(f"{place} is a stored run: nothing runs there", f"pinchpoint show {place}") from None
+        texts = read_texts(Path(place), device.text_marks)
+        if not texts.texts:
+            raise
+        _refuse_live(how)
+        return _read_texts(device, Path(place), how, texts)
+    with closing(attached):
         return _watch(device, attached, lab, how)
+
+
+def _refuse_live(how: Watching) -> None:
+    if how.record is not None or how.for_s is not None or how.openmetrics is not None:
+        raise InputError(f"{_LIVE_ONLY}, and what was read before is given", f"leave them out: {EXAMPLE}")
+
+
+def _read_texts(device: Device, path: Path, how: Watching, texts: Texts | None = None) -> int:
+    """What a device printed elsewhere. Raises InputError where none of it is known."""
+    if how.wires:
+        raise InputError(_WIRES, f"{EXAMPLE} --wire uplink=uplink")
+    texts = texts or read_texts(path, device.text_marks)
+    recording = of_texts(device, str(path), texts.texts, texts.unread)
+    if recording is None:
+        expected = f"expected a recording of `pinchpoint watch --record`, or what commands of {device.title} print"
+        raise InputError(f"{path}: {expected}", "pinchpoint watch --help")
+    _conclude(recording, how.as_json)
+    return 0
 
 
 def _watch(device: Device, attached: Attached, lab: Host, how: Watching) -> int:
     """Read until the time is over, the user interrupts or the device does not answer; then show the whole."""
-    head = head_of(device, attached, lab)
+    head, bracket = begun(device, attached, lab)
     recorder = Recorder(how.record, head) if how.record else None
     ends_s = None if how.for_s is None else time.monotonic() + how.for_s
     seen, died, totals = list[Reading](), None, WatchTotals(head)
     try:
         with _shown(how.as_json) as show, suppress(KeyboardInterrupt):
-            for reading in readings(attached, how.every_s, lambda: ends_s is not None and time.monotonic() >= ends_s):
+            for reading in readings(bracket, how.every_s, lambda: ends_s is not None and time.monotonic() >= ends_s):
                 seen.append(reading)
                 if recorder is not None:
                     recorder.keep(reading)
@@ -105,7 +139,13 @@ def _watch(device: Device, attached: Attached, lab: Host, how: Watching) -> int:
     finally:
         if recorder is not None:
             recorder.close()
+    has_ended = died is not None and not Path(head.place).exists()
+    if died is not None and not seen:
+        raise DutError(f"{head.place}: the switch ended before the first reading", _GONE) if has_ended else died
     _conclude(Recording(device, head, tuple(seen)), how.as_json)
+    if has_ended:
+        tell(f"{head.place}: the run has ended, and its switch with it: this is what was read until then")
+        return 0
     if died is not None:
         tell(str(died))
         return died.exit_code
@@ -115,6 +155,8 @@ def _watch(device: Device, attached: Attached, lab: Host, how: Watching) -> int:
 def _recording(path: Path) -> Recording:
     if not path.is_file():
         raise InputError(f"{path}: expected a recording: several switches are joined by their recordings", EXAMPLE)
+    if not is_recording(path):
+        raise InputError(f"{path}: not a recording of `pinchpoint watch --record`", EXAMPLE)
     head, kept = read(path)
     return Recording(registry.device(head.kind), head, tuple(kept))
 

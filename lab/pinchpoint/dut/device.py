@@ -38,6 +38,7 @@ from pinchpoint.model.measurement import Metric
 from pinchpoint.model.offload import OffloadLimit
 from pinchpoint.model.scenario import Batch, Change, Dut, Guest, Host, Measure, Port, Scenario
 from pinchpoint.model.trial import ThreadFigure, ThreadLoad
+from pinchpoint.model.watch import TextReading
 from pinchpoint.observe.snapshot import Collector
 
 ENGINE_MEMORY_MB = 256
@@ -340,6 +341,7 @@ class Device:
     bench_type: ClassVar[type[Bench]]
     backend: ClassVar[str] = "af_packet"  # of the engine's ends, in its plainest scenario
     largest_frame: ClassVar[int] = 9022  # bytes that it takes, with the check sequence; of most an MTU of 9,004
+    text_marks: ClassVar[tuple[bytes, ...]] = ()  # texts that it prints have one near their begin; none: it reads none
 
     def read(self, raw: RawScenario) -> Callable[[], Read]:
         """Check what the file gives, noting its problems; returns what makes the device if there are none."""
@@ -431,6 +433,10 @@ class Device:
         """
         return ()
 
+    def commands(self, cause: str, seen: Seen) -> Sequence[str]:
+        """The same of one that no scenario built: whole commands, at the ports that `seen` names."""
+        return ()
+
     def offload_limits(self, seen: Seen) -> Mapping[OffloadLimit, float]:
         """The share of the frames that each known limit of its offload keeps in software."""
         return {}
@@ -446,8 +452,15 @@ class Device:
         """
         raise InputError(f"{self.title} cannot be watched", "only devices that run on their own can")
 
-    def watched_graph(self, variant: str) -> HopGraph:
-        """Where frames are counted on their way through one that runs already. Raises InputError."""
+    def of_texts(self, texts: Mapping[str, str]) -> TextReading | None:
+        """What was taken from one as text, by file, as a reading; None if it printed none of these."""
+        return None
+
+    def watched_graph(self, variant: str, seen: Seen, ports: Sequence[str]) -> HopGraph:
+        """Where frames are counted on their way through one that runs already; `seen` tells its ports apart.
+
+        Raises InputError.
+        """
         raise InputError(f"{self.title} cannot be watched")
 
 

@@ -282,7 +282,14 @@ def shell_line(argv: Sequence[str], netns: str | None, cpus: Sequence[int] | Non
     return shlex.join(words)
 
 
+def is_path(netns: str | None) -> bool:
+    """Whether a network namespace is given by its file, as that of a process is, and not by its name (ip-netns(8))."""
+    return netns is not None and netns.startswith("/")
+
+
 def prefix(netns: str | None, cpus: Sequence[int] | None) -> list[str]:
     """The words before a command that is to run in a namespace, on some CPUs."""
     words = ["ip", "netns", "exec", netns] if netns else []
+    if is_path(netns):
+        words = ["nsenter", f"--net={netns}", "--"]
     return words + (["taskset", "-c", ",".join(map(str, cpus))] if cpus is not None else [])

@@ -34,6 +34,7 @@ class Sign(StrEnum):
     BURST_OF_RING = "largest burst that was sent, of the smallest ring"
     ENGINE_BUSY = "busy share of the engine's receiving core"
     ON_MAIN_THREAD = "share of the frames that the device's main thread had to forward"
+    LOST_ON_MAIN = "share of the dropped frames that came in at ports of the device's main thread"
     CLAIMED = "share of the datapath's flows that are said to be offloaded"
     SOFTWARE = "share of the frames that entered which software handled"
     ONE_WAY = "share of the frames that no stream answers"
@@ -62,8 +63,8 @@ class Sign(StrEnum):
 SHARES = frozenset((
     Sign.BUSY, Sign.IDLEST, Sign.NDR_OF_MRR, Sign.UNNAMED, Sign.RULES_NAMED, Sign.DROPS_OF_TRACKING, Sign.MIRRORED_TO,
     Sign.WILDCARD_SHARE, Sign.SLOW_PATH_TIME, Sign.FLOWS_OF_LIMIT, Sign.TRACKED_OF_LIMIT, Sign.UNTRACKED,
-    Sign.WAITED_SHARE, Sign.BURST_OF_RING, Sign.ENGINE_BUSY, Sign.ON_MAIN_THREAD, Sign.CLAIMED, Sign.SOFTWARE,
-    Sign.ONE_WAY, Sign.LINE_SHARE,
+    Sign.WAITED_SHARE, Sign.BURST_OF_RING, Sign.ENGINE_BUSY, Sign.ON_MAIN_THREAD, Sign.LOST_ON_MAIN, Sign.CLAIMED,
+    Sign.SOFTWARE, Sign.ONE_WAY, Sign.LINE_SHARE,
 ))  # fmt: skip
 """The signs to be written in per cent."""
 

@@ -61,6 +61,10 @@ class RequirementError(PinchpointError):
     exit_code = 3
 
 
+class NothingRunsError(RequirementError):
+    """No device runs where one was to be watched."""
+
+
 class NoLibrariesError(RequirementError):
     """A program is there, but not the shared libraries that it was built for."""
 

@@ -54,13 +54,17 @@ class DropCounter:
     is_apart: bool = False  # whether the total of the place's `rest` leaves these frames out
 
 
+LESS: Final = "-"
+"""Before the name of a counter that is added up with others: its frames are among theirs, and are taken off."""
+
+
 @dataclass(frozen=True)
 class Place:
     """One place on the path. Names of counters may hold `{port}`, or `*` for any one part."""
 
     name: str
-    entered: tuple[str, ...]  # counters of frames that came here, added up
-    left: tuple[str, ...]  # counters of frames that went on
+    entered: tuple[str, ...]  # counters of frames that came here, added up; none: its neighbours of this name count
+    left: tuple[str, ...]  # counters of frames that went on; none likewise
     drops: tuple[DropCounter, ...] = ()
     rest: DropCounter | None = None  # a total of drops; what of it `drops` do not name has this reason
     ports: frozenset[str] | None = None  # over which `{port}` runs here; None: over all
@@ -86,6 +90,7 @@ class HopGraph:
     places: tuple[Place, ...]
     settles: tuple[str, ...] = ()  # beginnings of names of counters that may be read again until the account closes
     refused_at: Mapping[str, Refused] = field(default_factory=dict)  # ports where it means something else
+    late: tuple[str, ...] = ()  # beginnings of names of counters that the device publishes about once a second
 
     def refusal(self, port: str) -> Refused:
         """What it means that this port took fewer frames."""

@@ -68,6 +68,13 @@ class Hop:
     frames_out: int | None
     drops: tuple[Drop, ...] = ()
 
+    @property
+    def unexplained(self) -> int | None:
+        """Frames that came in, and neither went on nor were dropped by name; negative: more went on."""
+        if self.frames_in is None or self.frames_out is None:
+            return None
+        return self.frames_in - self.frames_out - sum(drop.frames for drop in self.drops)
+
 
 @dataclass(frozen=True)
 class Ledger:

@@ -20,6 +20,21 @@ class RecordHead:
     host: str
     started: str  # ISO 8601, UTC
     facts: Mapping[str, str] = field(default_factory=dict)  # versions
+    unread: Mapping[str, str] = field(default_factory=dict)  # what could not be read, and why
+    are_totals: bool = False  # text that a device printed once: counts since it began, over a time that is not known
+
+
+@dataclass(frozen=True)
+class TextReading:
+    """What a device printed once, read from texts: totals since it began to count."""
+
+    variant: str  # as of a RecordHead, and so the rest
+    ports: tuple[str, ...]
+    facts: Mapping[str, str]
+    unread: Mapping[str, str]
+    elapsed_s: float  # in which its threads counted; 1 where that is not known: shares do not depend on it
+    counters: Mapping[str, int]
+    gauges: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -31,6 +46,7 @@ class Reading:
     differences: Mapping[str, int]
     gauges: Mapping[str, float]
     went_back: tuple[str, ...] = ()  # counters that were reset meanwhile
+    unpaired: tuple[str, ...] = ()  # counters of what was made or removed meanwhile
 
 
 @dataclass(frozen=True)
@@ -72,10 +88,14 @@ class Joined:
 class Watched:
     """What some seconds of a running device say."""
 
-    seconds: float
+    seconds: float  # 0: counts are totals since it began
     hops: tuple[Hop, ...]  # in the order of the path; counts are of these seconds
     threads: tuple[ThreadLoad, ...]
     signs: Mapping[Sign, float]
     suspicions: tuple[Suspicion, ...]
     resets: tuple[str, ...] = ()
     offload: OffloadTruth | None = None  # None: no flow is said to be offloaded
+    waited: Mapping[str, float] = field(default_factory=dict)  # forwarding thread -> share of the time without its core
+    unread: Mapping[str, str] = field(default_factory=dict)  # what could not be read, and why
+    unsure: Mapping[str, int] = field(default_factory=dict)  # place -> frames of drops that may not be counted yet
+    left_out: int = 0  # readings, since ports or threads came or went, or counters were reset meanwhile

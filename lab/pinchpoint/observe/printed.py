@@ -18,8 +18,8 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 from typing import Final
 
-from pinchpoint.host.interface import PROC, CommandFailed, Host
-from pinchpoint.model.errors import DutError
+from pinchpoint.host.interface import PROC, CommandFailed, Host, is_path
+from pinchpoint.model.errors import DutError, RequirementError
 from pinchpoint.observe.snapshot import Collector, Snapshot, origin
 
 _SOCKET = re.compile(r"^p_\w+\s+\S+\s+\d+\s+\d+\s+\S+:(?P<port>[\w.-]+)\s")
@@ -44,7 +44,7 @@ class Printed(Collector):
         """Needs the command, and a kernel that answers it."""
         try:
             self._read()
-        except CommandFailed as error:
+        except (CommandFailed, RequirementError) as error:
             return error.message
         return None
 
@@ -58,14 +58,16 @@ class PacketSockets(Printed):
 
     name = "sockets"
 
-    def __init__(self, host: Host, netns: str, ports: Sequence[str]) -> None:
+    def __init__(self, host: Host, netns: str | None, ports: Sequence[str] | None = None) -> None:
+        """`ports`: None for every interface."""
         super().__init__(host, ["ss", "-0", "-a", "-e", "-m", "-O", "-H"], netns)
-        self._ports = tuple(ports)
+        self._ports = None if ports is None else frozenset(ports)
 
     def read(self, at_s: float) -> Snapshot:
         """`host/socket/PORT/drops`, frames; a port without such a socket is absent."""
         drops = packet_socket_drops(self._read())
-        return Snapshot(at_s, {f"host/socket/{port}/drops": drops[port] for port in self._ports if port in drops})
+        wanted = drops.keys() if self._ports is None else drops.keys() & self._ports
+        return Snapshot(at_s, {f"host/socket/{port}/drops": drops[port] for port in sorted(wanted)})
 
 
 class Links(Printed):
@@ -106,17 +108,19 @@ def packet_socket_drops(text: str) -> dict[str, int]:
 class Queues(Printed):
     """Frames that the queueing disciplines dropped, by port."""
 
-    def __init__(self, host: Host, netns: str, side: str, ports: Sequence[str]) -> None:
-        """`side` is `dut` or `engine`: which end of the links the namespace holds."""
+    def __init__(self, host: Host, netns: str | None, side: str, ports: Sequence[str] | None = None) -> None:
+        """`side` is `dut` or `engine`: which end of the links the namespace holds; `ports`: None for every one."""
         self.name = f"queues-{side}"
-        super().__init__(host, ["tc", "-n", netns, "-s", "-j", "qdisc", "show"])
-        self._side, self._ports = side, frozenset(ports)
+        at = is_path(netns)  # tc enters a namespace by its name
+        named = ["-n", netns] if netns and not at else []
+        super().__init__(host, ["tc", *named, "-s", "-j", "qdisc", "show"], netns if at else None)
+        self._side, self._ports = side, None if ports is None else frozenset(ports)
 
     def read(self, at_s: float) -> Snapshot:
         """`host/queue/SIDE/PORT/{packets,shaped,filtered,full}`; of a port without a discipline: none."""
         counters: dict[str, int] = {}
         for (port, name), frames in queue_counts(self._read()).items():
-            if port in self._ports:
+            if self._ports is None or port in self._ports:
                 counters[f"host/queue/{self._side}/{port}/{name}"] = frames
         return Snapshot(at_s, counters, sparse=True)
 

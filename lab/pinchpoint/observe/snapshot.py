@@ -40,6 +40,11 @@ class Snapshot:
     gauges: Mapping[str, float] = field(default_factory=dict)  # a state at one instant
     sparse: bool = False  # the source prints only what is not zero: absent means zero
     listing: Listing | None = None  # items with counters of their own; too many to be kept
+    derived: frozenset[str] = frozenset()  # counters that the source computes from others: they may slip back a little
+
+
+FEW, ROUNDED = 1_000, 0.05
+"""By how much a derived counter may slip back without a reset: a count, or a share of its value."""
 
 
 def paths(begin: str, counters: Mapping[Any, Mapping[str, int]]) -> dict[str, int]:
@@ -55,6 +60,7 @@ class Observation:
     differences: Mapping[str, int]  # of counters present in both, none of them negative
     gauges: Mapping[str, float]  # of the later snapshot
     went_back: tuple[str, ...] = ()  # counters that fell: reset meanwhile, so that their growth is not known
+    unpaired: tuple[str, ...] = ()  # counters at one end alone: what they count was made or removed meanwhile
 
     def flat(self) -> dict[str, float]:
         """Differences and gauges in one mapping, for the record."""
@@ -100,6 +106,7 @@ def difference(before: Snapshot, after: Snapshot) -> Observation:
 
     A counter that fell was reset: its port was taken out and put in again, or its daemon restarted. It is named
     in `went_back` and has no difference. One that has grown beyond its old value since the reset is not noticed.
+    A derived one that slipped back has not grown.
     Two listings add what the later one says of the time since the earlier one.
     """
     changes = {
@@ -107,25 +114,34 @@ def difference(before: Snapshot, after: Snapshot) -> Observation:
         for name, value in after.counters.items()
         if name in before.counters or before.sparse
     }
+    slipped = [name for name, change in changes.items() if change < 0 and _is_slip(name, change, before, after)]
+    changes |= dict.fromkeys(slipped, 0)
     vanished = [name for name in before.counters if name not in after.counters] if after.sparse else []
+    unpaired: list[str] = [] if after.sparse else sorted(before.counters.keys() ^ after.counters.keys())
     went_back = sorted([*vanished, *(name for name, change in changes.items() if change < 0)])
     changes = {name: change for name, change in changes.items() if change >= 0}
     gauges = dict(after.gauges)
     if before.listing is not None and after.listing is not None:
         gauges |= after.listing.since(before.listing)
         changes |= after.listing.counted(before.listing)
-    return Observation(after.at_s - before.at_s, changes, gauges, tuple(went_back))
+    return Observation(after.at_s - before.at_s, changes, gauges, tuple(went_back), tuple(unpaired))
+
+
+def _is_slip(name: str, change: int, before: Snapshot, after: Snapshot) -> bool:
+    return name in after.derived and -change <= max(FEW, ROUNDED * before.counters[name])
 
 
 def together(parts: Sequence[Observation]) -> Observation:
     """What changed in parts of time that follow each other: differences and times added up, the last one's gauges."""
-    changes, gauges, went_back = Counter[str](), dict[str, float](), dict[str, None]()
+    changes, gauges, went_back, unpaired = Counter[str](), dict[str, float](), dict[str, None](), dict[str, None]()
     for part in parts:
         went_back |= dict.fromkeys(part.went_back)
+        unpaired |= dict.fromkeys(part.unpaired)
         changes.update(part.differences)
         times = {name: gauges.get(name, 0.0) + s for name, s in part.gauges.items() if name.startswith("elapsed_s/")}
         gauges |= {**part.gauges, **times}
-    return Observation(math.fsum(part.elapsed_s for part in parts), changes, gauges, tuple(went_back))
+    elapsed_s = math.fsum(part.elapsed_s for part in parts)
+    return Observation(elapsed_s, changes, gauges, tuple(went_back), tuple(unpaired))
 
 
 class Bracket:
@@ -155,7 +171,8 @@ class Bracket:
 
     def _read(self, *, renew: bool) -> Observation:
         """All differences together; the elapsed time is that of the last collector."""
-        changes, gauges, went_back, elapsed_s = dict[str, int](), dict[str, float](), list[str](), 0.0
+        changes, gauges, went_back, unpaired = dict[str, int](), dict[str, float](), list[str](), list[str]()
+        elapsed_s = 0.0
         for number, collector in reversed(list(enumerate(self._collectors))):
             after = collector.snapshot()
             seen = difference(self._before[number], after)
@@ -165,5 +182,6 @@ class Bracket:
             gauges |= seen.gauges
             gauges[f"elapsed_s/{collector.name}"] = seen.elapsed_s
             went_back += seen.went_back
+            unpaired += seen.unpaired
             elapsed_s = elapsed_s or seen.elapsed_s
-        return Observation(elapsed_s, changes, gauges, tuple(went_back))
+        return Observation(elapsed_s, changes, gauges, tuple(went_back), tuple(unpaired))

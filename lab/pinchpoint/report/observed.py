@@ -1,14 +1,15 @@
 """What was observed without a bench: a device that is watched, as tables, and another generator's traffic, in words."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pinchpoint.model import measurement, units
 from pinchpoint.model.causes import Sign, Suspicion
+from pinchpoint.model.hops import Party
 from pinchpoint.model.limits import SATURATED
 from pinchpoint.model.measurement import Foreign, Sent
-from pinchpoint.model.trial import ThreadLoad
+from pinchpoint.model.trial import Hop
 from pinchpoint.model.watch import Crossing, Joined, Watched, Wire
 from pinchpoint.report.tables import ABSENT, Cell, Table, table_of
 from pinchpoint.report.words import offload_sentence
@@ -17,6 +18,10 @@ _SHOWN = (
     *(Sign.SUBTABLES, Sign.SLOW_PATH, Sign.SLOW_PATH_TIME),
     *(Sign.FLOWS_OF_LIMIT, Sign.TRACKED_OF_LIMIT, Sign.COPIES),
 )
+READ_APART = 0.01  # share of the frames: counters are read one after the other
+MOST_NAMED = 3  # counters of many
+NEWLINE = "\n"  # behind which an error shows its command
+_PARTIES: dict[str, str] = {Party.ENGINE: "receiver"}  # where no engine of ours receives
 STILL = 0.05  # share of the time without that core, from which nothing is said of evenness
 FCS_BYTES = 4  # of the Ethernet check sequence, which sizes of scenarios include
 EVENLY, BY_CHANCE = 0.5, 2.0  # variance over mean: less than the one, like a clock; more than the other, in bursts
@@ -36,7 +41,8 @@ class WatchView:
 
 def watch_view(watched: Watched) -> WatchView:
     """The view of some seconds."""
-    about, threads = f"{units.duration(watched.seconds)} watched", _threads(watched.threads, watched.seconds)
+    about = f"{units.duration(watched.seconds)} watched" if watched.seconds else "totals since it began to count"
+    threads = _threads(watched)
     return WatchView(about, _path(watched), threads, tuple(_figures(watched)), tuple(map(_cause, watched.suspicions)))
 
 
@@ -84,7 +90,8 @@ def _named_ends(wire: Wire) -> tuple[str, str]:
 
 
 def _rate(frames: int | None, seconds: float) -> str:
-    return ABSENT if frames is None or not seconds else units.fps(frames / seconds)
+    """Frames a second; where the time is not known, frames."""
+    return ABSENT if frames is None else units.fps(frames / seconds) if seconds else units.frames(frames)
 
 
 def _clock(wire: Wire) -> str:
@@ -105,30 +112,45 @@ def _vanished(wire: Wire, seconds: float) -> Iterator[str]:
 
 
 def _path(watched: Watched) -> Table:
-    """A row a drop, or a place without any: frames a second in and out, and what was dropped there."""
+    """A row a drop, or a place without any: frames a second in and out, what was dropped there, what is not explained.
+
+    A place's rows close: in = out + dropped + not explained, but for what counters that are read one after the other
+    differ by.
+    """
     rows: list[tuple[str | Cell, ...]] = []
     for hop in watched.hops:
         own = (hop.name, _rate(hop.frames_in, watched.seconds), _rate(hop.frames_out, watched.seconds))
-        for place, drop in enumerate(hop.drops or (None,)):
-            name, came, left = ("", "", "") if place else own  # below another drop of the same place
-            dropped = Cell(_rate(drop.frames, watched.seconds) if drop else "", mark="bad")
-            why = (drop.name, drop.limits) if drop else ("", "")
-            rows.append((name, Cell(came), Cell(left), dropped, *why))
+        losses: list[tuple[int | None, str, str]] = list(_losses(hop, watched.unsure.get(hop.name, 0))) or [
+            (None, "", "")
+        ]
+        for place, (frames, reason, party) in enumerate(losses):
+            name, came, left = ("", "", "") if place else own  # below another loss of the same place
+            dropped = Cell("" if frames is None else _rate(frames, watched.seconds), mark="bad")
+            rows.append((name, Cell(came), Cell(left), dropped, reason, party))
     headings = {"place": "place", "in": "in", "out": "out", "drop": "dropped", "reason": "reason", "party": "by"}
     return table_of(headings, rows, words=("place", "reason", "party"))
 
 
-def _threads(loads: tuple[ThreadLoad, ...], seconds: float) -> Table:
+def _losses(hop: Hop, unsure: int) -> Iterator[tuple[int, str, str]]:
+    """Frames that a place lost, why, and by whom; those that no counter explains come last."""
+    for drop in hop.drops:
+        yield drop.frames, drop.name, _PARTIES.get(drop.limits, drop.limits)
+    if hop.unexplained is not None and hop.unexplained > READ_APART * (hop.frames_in or 0) + unsure:
+        yield hop.unexplained, "not explained", ""
+
+
+def _threads(watched: Watched) -> Table:
     """A row a forwarding thread; what could not be counted is absent."""
     rows = []
-    for load in loads:
+    for load in watched.threads:
         cycles = f"{load.cycles_per_packet:,.0f}" if load.cycles_per_packet else ""
         passes = f"{1 + load.recirculated / load.received:.2f}" if load.recirculated and load.received else ""
-        received, ports = _rate(load.received, seconds), ", ".join(load.ports)
-        rows.append((load.name, units.share(load.busy_share), received, cycles, passes, ports))
+        received, ports = _rate(load.received, watched.seconds), ", ".join(load.ports)
+        waited = units.share(watched.waited.get(load.name))
+        rows.append((load.name, units.share(load.busy_share), waited, received, cycles, passes, ports))
     headings = {
-        "thread": "forwarding thread", "busy": "busy", "received": "received", "cycles": "cycles per packet",
-        "passes": "passes", "ports": "polls",
+        "thread": "forwarding thread", "busy": "busy", "waited": "waited for its core", "received": "received",
+        "cycles": "cycles per packet", "passes": "passes", "ports": "polls",
     }  # fmt: skip
     return table_of(headings, rows, words=("thread", "ports"))
 
@@ -140,7 +162,21 @@ def _figures(watched: Watched) -> Iterator[str]:
     if watched.offload is not None:
         yield f"offload: {offload_sentence(watched.offload)}"
     if watched.resets:
-        yield f"counters went back: {', '.join(watched.resets)}: a port or the device was restarted"
+        yield _went_back(watched.resets)
+    if watched.left_out:
+        readings = units.counted(watched.left_out, "reading")
+        yield f"{readings} left out: ports or threads were added, removed or restarted meanwhile"
+    for name, why in watched.unread.items():
+        yield f"not read: {name}: {why.partition(NEWLINE)[0]}"
+
+
+def _went_back(names: Sequence[str]) -> str:
+    """One alone is no restart: that takes all counters of what was restarted back."""
+    if len(names) == 1:
+        return f"{names[0]} went back: what it counted meanwhile is not known"
+    more = f" and {units.number(len(names) - MOST_NAMED)} more" if len(names) > MOST_NAMED else ""
+    restarted = "a port or the device was restarted, or its counters were cleared"
+    return f"counters went back: {', '.join(names[:MOST_NAMED])}{more}: {restarted}"
 
 
 def _cause(suspicion: Suspicion) -> str:

@@ -101,7 +101,9 @@ def joined(recordings: Sequence[Recording], named: Sequence[tuple[str, str]] = (
 
 
 def _ends(recording: Recording) -> _Ends:
-    graph, ports = recording.device.watched_graph(recording.head.variant), recording.head.ports
+    first, ports = recording.readings[0], recording.head.ports
+    seen = {**first.gauges, **first.differences}
+    graph = recording.device.watched_graph(recording.head.variant, seen, ports)
     ends = _Ends({port: [] for port in ports}, {port: [] for port in ports})
     for reading in recording.readings:
         for spans, frames in zip((ends.received, ends.sent), by_port(graph, reading.differences, ports), strict=True):

@@ -1,18 +1,22 @@
 """A device that runs already: read again and again, and what the readings say together."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from pinchpoint.account.ledger import places
+from pinchpoint.account.cpus import waited_shares
+from pinchpoint.account.ledger import is_summed, places
 from pinchpoint.causes.signs import of_device, offload_truth
 from pinchpoint.causes.verdict import likely
 from pinchpoint.dut.device import Attached, Device
 from pinchpoint.host.interface import Host
 from pinchpoint.measure.standing import bracket_of
+from pinchpoint.measure.trial import COUNTERS_SETTLE_S
+from pinchpoint.model.hops import HopGraph
+from pinchpoint.model.trial import Hop
 from pinchpoint.model.watch import Reading, RecordHead, Watched
-from pinchpoint.observe.snapshot import Observation, together
+from pinchpoint.observe.snapshot import Bracket, Observation, together
 from pinchpoint.store.codec import SCHEMA
 
 
@@ -34,38 +38,91 @@ class Recording:
         return replace(self, readings=tuple(reading for reading in begun if reading.at_s <= end_s))
 
 
-def head_of(device: Device, attached: Attached, host: Host) -> RecordHead:
-    """What is watched, as a recording begins with it."""
+def begun(device: Device, attached: Attached, host: Host) -> tuple[RecordHead, Bracket]:
+    """What is watched, as a recording begins with it; what reads it."""
+    bracket = bracket_of(attached.collectors)
     where, now = host.name or host.release(), datetime.now(UTC).isoformat()
     place = attached.variant, attached.place, attached.ports
-    return RecordHead(SCHEMA, device.kind, *place, where, now, attached.facts)
+    return RecordHead(SCHEMA, device.kind, *place, where, now, attached.facts, bracket.cannot), bracket
+
+
+def of_texts(device: Device, place: str, texts: Mapping[str, str], unread: Mapping[str, str]) -> Recording | None:
+    """Text that a device printed once, as a recording of one reading; None if it printed none of it.
+
+    `unread`: files of which not all was read, and why.
+    """
+    said = device.of_texts(texts)
+    if said is None:
+        return None
+    origin = said.variant, place, said.ports
+    head = RecordHead(SCHEMA, device.kind, *origin, "", "", said.facts, {**said.unread, **unread}, are_totals=True)
+    return Recording(device, head, (Reading(0.0, said.elapsed_s, said.counters, said.gauges),))
 
 
 def readings(
-    attached: Attached,
+    bracket: Bracket,
     every_s: float,
     is_over: Callable[[], bool],
     now_s: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[Reading]:
     """What changed in each `every_s` seconds, until `is_over`. Raises DutError once the device does not answer."""
-    bracket = bracket_of(attached.collectors)
     bracket.open()
     next_s = now_s() + every_s
     while not is_over():
         sleep(max(0.0, next_s - now_s()))
         next_s += every_s
         seen = bracket.turn()
-        yield Reading(time.time(), seen.elapsed_s, seen.differences, seen.gauges, seen.went_back)
+        yield Reading(time.time(), seen.elapsed_s, seen.differences, seen.gauges, seen.went_back, seen.unpaired)
 
 
 def watched(device: Device, head: RecordHead, seen: Sequence[Reading]) -> Watched:
-    """What these readings say together. Raises InputError if the device has no such variant."""
-    parts = [Observation(reading.elapsed_s, reading.differences, reading.gauges, reading.went_back) for reading in seen]
-    whole = together(parts)
-    flat = whole.flat()
-    hops = places(device.watched_graph(head.variant), flat, head.ports, whole.went_back)
+    """What these readings say together. Raises InputError if the device has no such variant.
+
+    A reading in which something that the path sums up came, went or was reset is left out, as far as there are others.
+    """
+    everything = together([_observed(reading) for reading in seen])
+    counted = {**dict.fromkeys((*everything.went_back, *everything.unpaired), 0.0), **everything.flat()}
+    graph = device.watched_graph(head.variant, counted, head.ports)
+    kept = [reading for reading in seen if not any(is_summed(name, graph) for name in _broken(reading))] or seen
+    whole = everything if len(kept) == len(seen) else together([_observed(reading) for reading in kept])
+    # A state is that of the last reading: what is not there any more was removed.
+    gauges = {name: whole.gauges[name] for name in (kept[-1].gauges if kept else ())}
+    flat = {**gauges, **whole.differences}
+    hops = places(graph, flat, _ports(graph, head), (*whole.went_back, *whole.unpaired))
     threads = device.loads(flat, whole.elapsed_s)
-    signs = of_device(hops, threads, device.signs(flat))
+    waited = waited_shares(flat, threads)
+    signs = of_device(hops, threads, device.signs(flat), waited)
     offload = offload_truth(signs.values, device.offload_limits(flat))
-    return Watched(whole.elapsed_s, hops, threads, signs.values, likely(signs, device, flat), whole.went_back, offload)
+    suspicions = likely(signs, device, flat, in_service=True)
+    resets = tuple(dict.fromkeys(name for reading in seen for name in reading.went_back))
+    seconds, left_out = 0.0 if head.are_totals else whole.elapsed_s, len(seen) - len(kept)
+    shown = Watched(seconds, hops, threads, signs.values, suspicions, resets, offload)
+    unsure = {hop.name: round(_late(graph, hop, seconds)) for hop in hops}
+    return replace(shown, waited=waited, unread=head.unread, left_out=left_out, unsure=unsure)
+
+
+def _late(graph: HopGraph, hop: Hop, seconds: float) -> float:
+    """Frames of a place that may have been dropped by counters that were not published yet; 0 of totals."""
+    counters = (drop.counter for place in graph.places if place.name == hop.name for drop in place.drops)
+    if not seconds or not any(name.startswith(graph.late) for name in counters):
+        return 0.0
+    if seconds < 2 * COUNTERS_SETTLE_S:
+        return hop.frames_in or 0.0
+    dropped = sum(drop.frames for drop in hop.drops if drop.counter.startswith(graph.late))
+    return dropped * COUNTERS_SETTLE_S / seconds
+
+
+def _broken(reading: Reading) -> tuple[str, ...]:
+    """Counters that do not tell what happened in the whole of its time."""
+    return (*reading.went_back, *reading.unpaired)
+
+
+def _observed(reading: Reading) -> Observation:
+    return Observation(reading.elapsed_s, reading.differences, reading.gauges, reading.went_back, reading.unpaired)
+
+
+def _ports(graph: HopGraph, head: RecordHead) -> tuple[str, ...]:
+    """Those that the watch began with, and those that came later."""
+    later = (port for place in graph.places for port in sorted(place.ports or ()))
+    return tuple(dict.fromkeys((*head.ports, *later)))

@@ -52,6 +52,15 @@ def replace_text(path: Path, text: str) -> None:
         raise StoreError(f"cannot write {path}: {error.strerror}", "choose another file") from error
 
 
+def is_recording(path: Path) -> bool:
+    """Whether a file begins as one does. Raises InputError if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(1024).lstrip().startswith(b"{")
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from error
+
+
 def read(path: Path) -> tuple[RecordHead, Iterator[Reading]]:
     """The head and the readings of a recording. What stands after the last line break was cut off and is left out.
 

@@ -65,6 +65,21 @@ def test_frames_that_the_engine_had_no_buffer_for_are_the_engines():
     assert drops(500) == {"engine out of buffers for left": (10, "engine")}
 
 
+def test_what_an_ingress_policer_drops_is_the_rules_and_was_received():
+    seen = SEEN | {"ovs/port/left/rx_drop": 300, "ovs/port/left/ovs_rx_qos_drops": 300}
+    seen |= {"ovs/pmd/core1/packets_received": 690, "ovs/port/right/tx_pkts": 660}
+    engine = engine_result(
+        streams=[stream_counts(offered=1000, refused=10, received=660)],
+        ports=[port("left", sent=990, refused=10), port("right", received=660)],
+    )
+    account = ledger.build(engine, seen, PORTS, graph(Datapath.DPDK))
+    receives = hop(account, "switch receives")
+    assert (receives.frames_in, receives.frames_out, account.unexplained) == (990, 690, 0)
+    assert [(drop.name, drop.frames, drop.limits) for drop in receives.drops] == [
+        ("ingress policer of left", 300, "rules")
+    ]
+
+
 def copied(received, duplicated, policed):
     """1,000 frames that leave twice; the policer behind drops some copies."""
     seen = {

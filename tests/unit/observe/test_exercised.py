@@ -109,3 +109,11 @@ def test_a_flow_of_two_threads_is_two_and_one_listed_twice_is_one():
     assert sum(now.gauges[f"ovs/offload/{word}"] for word in ("yes", "partial", "no")) == 3
     later = FlowDump(Switch(3, text.replace("packets:9", "packets:12"))).snapshot()
     assert difference(now, later).gauges["ovs/exercised/flows"] == 1, "the second thread's alone"
+
+
+def test_frames_of_flows_that_drop_are_counted_since_the_listing_before():
+    def dropping(packets):
+        return line(1, packets, tail=", dp:ovs, actions:drop")
+
+    seen = difference(dumped(dropping(10), line(2, 5)), dumped(dropping(25), line(2, 9)))
+    assert seen.differences == {"ovs/flows/dropped": 15}

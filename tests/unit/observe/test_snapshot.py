@@ -1,5 +1,7 @@
 """What changed between readings, and over parts of time that follow each other."""
 
+import pytest
+
 from pinchpoint.observe.snapshot import Observation, Snapshot, difference, together
 
 
@@ -25,6 +27,27 @@ def test_a_counter_that_fell_was_reset_and_is_named_instead_of_counted():
     assert change.differences == {"b": 0}
     assert change.went_back == ("a",)
     assert change.flat() == {"b": 0}
+
+
+@pytest.mark.parametrize(("before", "after"), [(5, 4), (900, 0), (10_000_000, 9_600_000)])
+def test_a_derived_counter_that_slips_back_has_not_grown_and_was_not_reset(before, after):
+    derived = frozenset({"busy"})
+    found = difference(Snapshot(0.0, {"busy": before}), Snapshot(1.0, {"busy": after}, derived=derived))
+    assert (found.differences, found.went_back) == ({"busy": 0}, ())
+
+
+def test_a_derived_counter_that_falls_was_reset_and_so_was_any_other_that_slips():
+    fell = difference(Snapshot(0.0, {"busy": 90_000}), Snapshot(1.0, {"busy": 3}, derived=frozenset({"busy"})))
+    assert (fell.differences, fell.went_back) == ({}, ("busy",))
+    assert difference(Snapshot(0.0, {"packets": 5}), Snapshot(1.0, {"packets": 4})).went_back == ("packets",)
+
+
+def test_what_is_at_one_end_alone_came_or_went_meanwhile():
+    found = difference(Snapshot(0.0, {"old": 1, "both": 1}), Snapshot(1.0, {"new": 9, "both": 2}))
+    assert (found.differences, found.unpaired) == ({"both": 1}, ("new", "old"))
+    sparse = difference(Snapshot(0.0, {}, sparse=True), Snapshot(1.0, {"new": 9}, sparse=True))
+    assert sparse.unpaired == (), "absent means zero"
+    assert together([found, found]).unpaired == ("new", "old")
 
 
 def test_a_sparse_counter_that_vanished_was_reset_too():

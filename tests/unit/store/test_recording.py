@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.watch import Reading, RecordHead
 from pinchpoint.store.codec import SCHEMA
-from pinchpoint.store.recording import Recorder, read
+from pinchpoint.store.recording import Recorder, is_recording, read
 
 HEAD = RecordHead(SCHEMA, "ovs", "dpdk", "/run/x", ("a", "b"), "here", "2026-01-02T03:04:05+00:00", {"switch": "3.1"})
 READINGS = [Reading(1000.0 + at, 1.0, {"x": at}, {"y": 0.5}, ("z",) if at else ()) for at in range(3)]
@@ -54,6 +54,20 @@ def test_what_is_no_recording_is_refused(tmp_path, content, words):
     path.write_bytes(content)
     with pytest.raises(InputError, match=words):
         read(path)
+
+
+def test_a_recording_is_told_from_text_by_its_begin(recorded, tmp_path):
+    text = tmp_path / "stats.txt"
+    text.write_text("pmd thread numa_id 0 core_id 2:\n")
+    assert is_recording(recorded)
+    assert not is_recording(text)
+    with pytest.raises(InputError, match="No such file"):
+        is_recording(tmp_path / "absent")
+
+
+def test_a_recording_of_an_earlier_version_has_none_of_what_was_added(recorded):
+    head, readings = read(recorded)
+    assert (head.unread, head.are_totals, [reading.unpaired for reading in readings]) == ({}, False, [()] * 3)
 
 
 def test_a_damaged_line_is_named(recorded):

@@ -18,7 +18,7 @@ import msgspec
 from pinchpoint.dut.device import between
 from pinchpoint.dut.ovs import text as ovs_text
 from pinchpoint.dut.ovs.flows import FlowListing, datapath_flow_counts
-from pinchpoint.dut.ovs.places import Ovsdb, OvsPlaces, Unixctl, UnixctlError, selected
+from pinchpoint.dut.ovs.places import Appctl, Ovsdb, OvsPlaces, UnixctlError, patience, selected
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.hops import DROPPED_BY
@@ -28,6 +28,7 @@ MOST_RULES: Final = 10_000  # the switch's main thread writes the dump, about a 
 BY_RULES, BY_TRACKING = "ovs/rules/dropped", "ovs/rules/dropped_by_tracking"
 MIRRORED, CONFIGURED = "ovs/mirror/to/", "ovs/config/"
 _READ: Final = ("emc-insert-inv-prob", "smc-enable", "pmd-auto-lb")
+_LOOKUPS: Final = "/subtable_lookups"
 _HIDDEN: Final = 254  # the switch's own table
 _RULE: Final = re.compile(
     r"^(?:table_id=(?P<table>\d{1,3}), )?duration=\S+, n_packets=(?P<packets>\d{1,19}), n_bytes=\d+, "
@@ -53,7 +54,7 @@ class Asked(Collector):
 class _ControlCollector(Asked):
     """By the control socket."""
 
-    def __init__(self, control: Unixctl) -> None:
+    def __init__(self, control: Appctl) -> None:
         self._control = control
 
 
@@ -68,10 +69,12 @@ class PmdThreads(_ControlCollector):
         perf = self._control.call("dpif-netdev/pmd-perf-show", "-nh")
         counters = paths("ovs/pmd", ovs_text.thread_counters(stats)) | paths("ovs/perf", ovs_text.thread_counters(perf))
         hits = between(counters, "ovs/pmd/", "/megaflow_hits")
-        counters |= {f"ovs/pmd/{thread}/subtable_lookups": n for thread, n in ovs_text.subtable_lookups(stats).items()}
+        counters |= {f"ovs/pmd/{thread}{_LOOKUPS}": n for thread, n in ovs_text.subtable_lookups(stats).items()}
         counters |= {f"ovs/perf/{thread}/upcall_us": spent for thread, spent in ovs_text.upcall_time_us(perf).items()}
         gauges = {f"ovs/pmd/{thread}/megaflow_hits_since_start": float(n) for thread, n in hits.items()}
-        return Snapshot(at_s, counters, gauges)
+        # The switch computes iterations from counters that run meanwhile; the sums come from rounded averages.
+        derived = frozenset(name for name in counters if name.startswith("ovs/perf/") or name.endswith(_LOOKUPS))
+        return Snapshot(at_s, counters, gauges, derived=derived)
 
 
 class ReceiveQueues(_ControlCollector):
@@ -120,7 +123,7 @@ class FlowDump(_ControlCollector):
     name = "flow dump"
     MOST_FLOWS = 20_000
 
-    def __init__(self, control: Unixctl, most: int = MOST_FLOWS) -> None:
+    def __init__(self, control: Appctl, most: int = MOST_FLOWS) -> None:
         super().__init__(control)
         self._most = most
 
@@ -170,7 +173,7 @@ class Coverage(_ControlCollector):
         return Snapshot(at_s, {f"ovs/coverage/{name}": value for name, value in totals.items()}, sparse=True)
 
 
-def of_datapath(control: Unixctl, most_flows: int = FlowDump.MOST_FLOWS) -> list[Collector]:
+def of_datapath(control: Appctl, most_flows: int = FlowDump.MOST_FLOWS) -> list[Collector]:
     """What every switch tells, whoever built it, but for its threads."""
     dump = FlowDump(control, most_flows)
     return [Coverage(control), Conntrack(control), dump, DatapathFlows(control), ReceiveQueues(control)]
@@ -206,7 +209,7 @@ class DroppingRules(_ControlCollector):
 
     name = "dropping rules"
 
-    def __init__(self, control: Unixctl, bridges: Sequence[str], rules: int) -> None:
+    def __init__(self, control: Appctl, bridges: Sequence[str], rules: int) -> None:
         """`rules`: how many all bridges have."""
         super().__init__(control)
         self._bridges, self._rules = tuple(bridges), rules
@@ -242,9 +245,9 @@ class Database(Asked):
         """Gauges `ovs/mirror/to/PORT`: 1; `ovs/config/KEY` of what may be advised, false as 0."""
         with Ovsdb(self._host, self._path) as database:
             asked = [selected("Mirror", "output_port"), selected("Open_vSwitch", "other_config")]
-            mirrors, switch = database.transact(asked)
+            mirrors, switch = database.transact(asked, patience())
             targets = {row["output_port"][1] for row in mirrors["rows"] if row["output_port"][0] == "uuid"}
-            ports = database.transact([selected("Port", "_uuid", "name")])[0]["rows"] if targets else []
+            ports = database.transact([selected("Port", "_uuid", "name")], patience())[0]["rows"] if targets else []
         gauges = {f"{MIRRORED}{port['name']}": 1.0 for port in ports if port["_uuid"][1] in targets}
         return Snapshot(at_s, gauges=gauges | dict(_configured(switch["rows"])))
 

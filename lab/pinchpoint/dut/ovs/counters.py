@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import Final
 
 from pinchpoint.dut.device import Device, Seen, between
-from pinchpoint.dut.ovs.collectors import BY_RULES, BY_TRACKING, CONFIGURED, HARDWARE, MIRRORED, SOFTWARE
+from pinchpoint.dut.ovs import remedies
+from pinchpoint.dut.ovs.collectors import BY_RULES, BY_TRACKING, HARDWARE, MIRRORED, SOFTWARE
 from pinchpoint.dut.ovs.flows import LIMIT
 from pinchpoint.dut.ovs.spec import FIRST_BRIDGE, Bridge, OvsPort, Rule, RuleSeries, spec
 from pinchpoint.model.causes import Experiment, Sign
@@ -209,8 +210,6 @@ UNREACHED = 2**24  # flows or connections: a bench has 64 x 2^16 five-tuples at 
 _STATE = re.compile(r"ct_(?:state|zone|mark|label|nw_src|nw_dst|nw_proto|tp_src|tp_dst|ipv6_src|ipv6_dst)=[^, ]*,?")
 _TABLE = re.compile(r"\btable=(\d{1,3})")
 _OUTPUT = re.compile(r"(?:output:)?\{(?!ipv4:|mac:|u16:|i\})[^}]*\}|\b(?:FLOOD|ALL|NORMAL|flood|all|normal)\b")
-_SMC: Final = f"{CONFIGURED}smc-enable"
-_EMC: Final = f"{CONFIGURED}emc-insert-inv-prob"
 _SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "policer": ("raise ingress_policing_rate of the port", "the rates of its QoS record"),
     "mtu": ("raise mtu_request of the port",), "buffers": ("raise dut.memory_mb",),
@@ -302,11 +301,11 @@ def _one_output(rule: str) -> str:
 
 
 def _unless_set(cause: str, seen: Seen) -> Iterator[str]:
-    if cause == "imbalance" and not seen.get(f"{CONFIGURED}pmd-auto-lb"):
+    if cause == "imbalance" and not seen.get(remedies.AUTO_LB):
         yield "let pmd-auto-lb deal the queues out"
-    if cause in ("masks", "many-flows") and not seen.get(_SMC):
+    if cause in ("masks", "many-flows") and not seen.get(remedies.SMC):
         yield "try dut.smc = true"
-    if cause == "many-flows" and seen.get(_EMC) != 0:
+    if cause == "many-flows" and seen.get(remedies.EMC) != 0:
         yield "try dut.emc_insert_inv_prob = 0, which saves the vain insertions"
 
 
@@ -349,3 +348,7 @@ class CountedDevice(Device):
     def advice(self, cause: str, seen: Seen) -> Sequence[str]:
         """Keys, and settings of its database, without what is in force."""
         return (*_SETTINGS.get(cause, ()), *_unless_set(cause, seen))
+
+    def commands(self, cause: str, seen: Seen) -> Sequence[str]:
+        """Of ovs-vsctl and ovs-appctl."""
+        return remedies.commands(cause, seen)

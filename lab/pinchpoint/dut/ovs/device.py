@@ -15,8 +15,11 @@ from pinchpoint.dut.attach import by_dpdk, by_veth, pages_of
 from pinchpoint.dut.device import Attached, Attachment, Flavour, Freezing, Pages, RawScenario, Read, Starter, programs
 from pinchpoint.dut.ovs import bench as made
 from pinchpoint.dut.ovs import counters, hops, reading
+from pinchpoint.dut.ovs import texts as printed_texts
 from pinchpoint.dut.ovs.collectors import MODULES
-from pinchpoint.dut.ovs.live import OvsLive, attach
+from pinchpoint.dut.ovs.in_service import attach
+from pinchpoint.dut.ovs.kinds import kinds_of
+from pinchpoint.dut.ovs.live import OvsLive
 from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.ports import refused_rule, refused_rules, refused_vdpa
 from pinchpoint.dut.ovs.spec import DEFAULT_MB, IN_KERNEL, KEYS, TYPES, Datapath, OvsPort, pinned_queues, rules, spec
@@ -29,6 +32,7 @@ from pinchpoint.keys.reader import Values
 from pinchpoint.model.errors import BenchError, InputError, PinchpointError, RequirementError
 from pinchpoint.model.hops import HopGraph
 from pinchpoint.model.scenario import Batch, Guest, Host, Port, Scenario
+from pinchpoint.model.watch import TextReading
 
 _PACKAGES = {
     **dict.fromkeys(("ovs-vsctl", "ovs-ofctl", "ovsdb-server", "ovsdb-tool"), "openvswitch-switch"),
@@ -156,6 +160,7 @@ class OvsDevice(counters.CountedDevice):
     """The kind `ovs`: a private Open vSwitch, with any of its datapaths."""
 
     largest_frame: ClassVar[int] = 1518  # its ports keep their MTU of 1500
+    text_marks: ClassVar[tuple[bytes, ...]] = printed_texts.MARKS
 
     def read(self, raw: RawScenario) -> Callable[[], Read]:
         """Bridges, rules, ports and settings."""
@@ -252,10 +257,15 @@ class OvsDevice(counters.CountedDevice):
         """By its run directory."""
         return attach(place, host)
 
-    def watched_graph(self, variant: str) -> HopGraph:
-        """By datapath, from where the switch itself counts."""
+    def of_texts(self, texts: Mapping[str, str]) -> TextReading | None:
+        """What its commands printed."""
+        return printed_texts.read(texts)
+
+    def watched_graph(self, variant: str, seen: Mapping[str, float], ports: Sequence[str]) -> HopGraph:
+        """By datapath and kinds of ports, from where the switch itself counts."""
         try:
-            return hops.in_service(Datapath(variant))
+            datapath = Datapath(variant)
+            return hops.in_service(datapath, kinds_of(seen, ports, datapath))
         except ValueError:
             raise InputError(f"no datapath {variant!r}", f"one of {', '.join(Datapath)}") from None
 

@@ -18,6 +18,7 @@ from pinchpoint.model.offload import OffloadLimit
 from pinchpoint.observe.snapshot import Listing
 
 LIMIT: Final = "ovs/offload/limit/"
+BY_FLOWS: Final = "ovs/flows/dropped"
 _FLOW = re.compile(
     r"^(?:ufid:(?P<ufid>[0-9a-f-]+), ?)?(?P<key>[a-z_0-9]+\(.*?), packets:(?P<packets>\d{1,19}), bytes:(?P<rest>.*)$"
 )
@@ -32,6 +33,7 @@ _STATE = re.compile(r"ct_state\((0x[0-9a-f]{1,8}|\d{1,9})(?:/(0x[0-9a-f]{1,8}|\d
 _STATE_WORDS = re.compile(r"ct_state\(([+-][a-z+-]*)\)")
 _NEW, _ESTABLISHED, _TRACKED_BIT = 0x01, 0x02, 0x20  # OVS_CS_F_NEW, OVS_CS_F_ESTABLISHED, OVS_CS_F_TRACKED
 _BITS: Final = {"new": _NEW, "est": _ESTABLISHED, "trk": _TRACKED_BIT}
+_DROP = re.compile(r"drop(?:,|$)")
 _RECIRC = re.compile(r"recirc_id\((0x[0-9a-f]{1,8}|\d{1,9})\)")
 _TRACKED = re.compile(r"(?:^|,)ct(?:\(|,|$)")
 _USERSPACE = re.compile(r"(?:^|[,(])userspace\(")
@@ -45,6 +47,7 @@ class FlowCount:
     packets: int  # carried since it was made
     offload: str = "no"  # what the datapath claims: `yes`, `partial`, `no`
     limits: tuple[OffloadLimit, ...] = ()  # what is known to keep it in software
+    drops: bool = False  # whether dropping is all that it does
 
 
 def datapath_flow_counts(text: str) -> dict[str, FlowCount]:
@@ -62,7 +65,8 @@ def datapath_flow_counts(text: str) -> dict[str, FlowCount]:
             facts, _, actions = flow["rest"].partition(", actions:")
             claim = _OFFLOADED.search(facts)
             limits = limits_of(flow["key"], actions, is_userspace_datapath=bool(thread))
-            count = FlowCount(mask_of(flow["key"]), int(flow["packets"]), claim[1] if claim else "no", limits)
+            drops = _DROP.match(actions) is not None
+            count = FlowCount(mask_of(flow["key"]), int(flow["packets"]), claim[1] if claim else "no", limits, drops)
             counts[f"{thread} {flow['ufid'] or flow['key']}"] = count
     return counts
 
@@ -92,6 +96,11 @@ class FlowListing(Listing):
             "ovs/exercised/masks": float(len({flow.mask for flow, _ in carried})),
             **{LIMIT + limit.name.lower(): packets / total for limit, packets in kept.items()},
         }
+
+    def counted(self, before: Self) -> Mapping[str, int]:
+        """`ovs/flows/dropped`: frames since then of flows that drop; one that ended meanwhile took its own along."""
+        carried = _carried(before.flows, self.flows)
+        return {BY_FLOWS: sum(packets for flow, packets in carried if flow.drops)}
 
 
 def _carried(before: Mapping[str, FlowCount], after: Mapping[str, FlowCount]) -> Iterator[tuple[FlowCount, int]]:

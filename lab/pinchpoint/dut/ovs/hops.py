@@ -3,12 +3,17 @@
 Sources: ovs-vswitchd(8) for coverage counters; lib/netdev-dpdk.c for the custom counters of ports.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
 from pinchpoint.dut.ovs.collectors import DROPPED
+from pinchpoint.dut.ovs.flows import BY_FLOWS
+from pinchpoint.dut.ovs.kinds import PortKind
 from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath
 from pinchpoint.dut.softirq import QUEUES
-from pinchpoint.model.hops import PORT, DropCounter, DropKind, HopGraph, Party, Place, Refused
+from pinchpoint.model.groups import grouped
+from pinchpoint.model.hops import LESS, PORT, DropCounter, DropKind, HopGraph, Party, Place, Refused
 
 _RECEIVED, _RECEIVE_DROPPED = "ovs/port/{port}/rx_pkts", "ovs/port/{port}/rx_drop"
 _SENT, _SEND_DROPPED = "ovs/port/{port}/tx_pkts", "ovs/port/{port}/tx_drop"
@@ -25,20 +30,24 @@ _VETH_DROPPED = "host/link/engine/{port}/tx_dropped"
 _VETH = Place("veth", ("host/link/engine/{port}/tx_packets",), ("host/link/dut/{port}/rx_packets",), (
     DropCounter(_VETH_DROPPED, "veth of {port} dropped", Party.HOST, DropKind.KERNEL_QUEUE),
 ))  # fmt: skip
-# netdev-dpdk's rx_dropped already contains rx_missed_errors: it is read once, as rx_drop.
+# netdev-dpdk's rx_dropped holds what its policer drops, too, and rx_missed_errors of NICs: it is read once, as rx_drop.
+# Policed frames were received: they are in rx_packets, of vhost-user ports since Open vSwitch 3.1.
 _ON_RECEIVE = _at_port("rx_drop", "{port} dropped on receive", Party.DUT, DropKind.RECEIVE_RING)
-_RECEIVE = Place("switch receives", (_RECEIVED, _RECEIVE_DROPPED), (_RECEIVED,), (_ON_RECEIVE,))
+_POLICED = _at_port("ovs_rx_qos_drops", "ingress policer of {port}", Party.RULES, DropKind.POLICER)
+_ARRIVED, _TAKEN = (_RECEIVED, _RECEIVE_DROPPED, LESS + _POLICED.counter), (_RECEIVED, LESS + _POLICED.counter)
+_RECEIVE = Place("switch receives", _ARRIVED, _TAKEN, (_POLICED,), _ON_RECEIVE)
 _DAMAGED = _at_port("rx_errs", "damaged on the way to {port}", Party.WIRE, DropKind.MALFORMED)
-# netdev-dpdk's rx_dropped is the sum of the first two, which it shows for NICs alone; damaged frames are not in it.
-_RECEIVE_BY_NIC = Place("switch receives", (_RECEIVED, _RECEIVE_DROPPED, _DAMAGED.counter), (_RECEIVED,), (
+# netdev-dpdk's rx_dropped is the sum of the first three; damaged frames are not in it.
+_RECEIVE_BY_NIC = Place("switch receives", (*_ARRIVED, _DAMAGED.counter), _TAKEN, (
     _at_port("rx_missed_errors", "receive queues of the NIC {port} full", Party.DUT, DropKind.RECEIVE_RING),
     _at_port("rx_mbuf_allocation_errors", "no buffer on {port}", Party.DUT, DropKind.BUFFERS),
-    replace(_DAMAGED, is_apart=True),
+    _POLICED, replace(_DAMAGED, is_apart=True),
 ), _ON_RECEIVE)  # fmt: skip
+_SOCKET_FULL = DropCounter("host/socket/{port}/drops", "packet socket of {port} full", Party.DUT, DropKind.RECEIVE_RING)
 _READ_DROPS = {
     Datapath.AF_PACKET: (
         DropCounter(_LINK_DROPPED, "kernel dropped towards {port}", Party.HOST, DropKind.KERNEL_QUEUE),
-        DropCounter("host/socket/{port}/drops", "packet socket of {port} full", Party.DUT, DropKind.RECEIVE_RING),
+        _SOCKET_FULL,
     ),
     # The link drops what the socket's rings have no room for, whether the receive or the fill ring.
     Datapath.AF_XDP: (DropCounter(_LINK_DROPPED, "AF_XDP rings of {port} full", Party.DUT, DropKind.RECEIVE_RING),),
@@ -69,6 +78,7 @@ _TRANSMIT = Place("switch sends", (_SENT, _SEND_DROPPED), (_SENT,), (
 _FULL_QUEUE = replace(_FULL_RING, reason="transmit queues of the NIC {port} full", party=Party.DUT)
 _TO_LINK = replace(_TRANSMIT, drops=(_FULL_QUEUE, *_TRANSMIT.drops[1:]))
 _NIC_REFUSED = Refused("transmit queue of the engine's NIC {port} full", Party.ENGINE, DropKind.TRANSMIT_RING)
+_LATE = ("ovs/coverage/",)
 _SETTLES = ("ovs/port/", "ovs/coverage/", "ovs/lookups/", "host/link/", "host/queue/", "host/socket/")
 
 
@@ -84,11 +94,11 @@ def graph(datapath: Datapath, nics: frozenset[str] = frozenset(), ports: frozens
         # A full vhost ring is the switch not fetching; a full transmit queue of a NIC is the wire's or the engine's.
         ring = Refused("receive ring of {port} full", Party.DUT)
         places = (*_parts(_RECEIVE, _RECEIVE_BY_NIC, nics, ports), middle, *_parts(_TRANSMIT, _TO_LINK, nics, ports))
-        return HopGraph(ring, places, _SETTLES, dict.fromkeys(nics, _NIC_REFUSED))
+        return HopGraph(ring, places, _SETTLES, dict.fromkeys(nics, _NIC_REFUSED), _LATE)
     reads = Place("switch reads", (_RECEIVED,), (processed,), _READ_DROPS[datapath])
     # Sending over veth runs the kernel's receive path up to its queue, which is the device's where the kernel forwards.
     taken = Refused("socket of {port} took no more", Party.DUT if kernel else Party.HOST, DropKind.KERNEL_QUEUE)
-    return HopGraph(taken, (_VETH, reads, middle, _TRANSMIT, QUEUES), _SETTLES)
+    return HopGraph(taken, (_VETH, reads, middle, _TRANSMIT, QUEUES), _SETTLES, late=_LATE)
 
 
 def _parts(of_rings: Place, of_nics: Place, nics: frozenset[str], ports: frozenset[str]) -> tuple[Place, ...]:
@@ -100,7 +110,52 @@ def _parts(of_rings: Place, of_nics: Place, nics: frozenset[str], ports: frozens
     return replace(of_rings, ports=others), replace(of_nics, ports=nics)
 
 
-def in_service(datapath: Datapath) -> HopGraph:
-    """The path through a switch that runs already: the places at which it counts itself."""
-    whole = graph(datapath)
-    return replace(whole, places=tuple(place for place in whole.places if place not in (_VETH, QUEUES)))
+# What a switch in service says of each kind of port by itself: its own rx_drop holds that of the link. Of a veth with
+# an AF_XDP socket, received frames hold those that the link dropped; the socket counts some of them, too.
+_BY_KERNEL = replace(_ON_RECEIVE, reason="kernel dropped towards {port}", party=Party.HOST, kind=DropKind.KERNEL_QUEUE)
+_FILTERED = replace(QUEUES.drops[1], reason="ingress policer or filter of {port}", kind=DropKind.POLICER)
+_OF_LINK = (_RECEIVED, _RECEIVE_DROPPED)
+_BY_XDP = Place("", (_RECEIVED,), (), (
+    _at_port("xsk_queue_*_rx_dropped", "AF_XDP socket of {port} full", Party.DUT, DropKind.RECEIVE_RING),
+), replace(_ON_RECEIVE, reason="AF_XDP rings of {port} full"))  # fmt: skip
+_RECEIVES: Final[Mapping[PortKind, Place]] = {
+    PortKind.NIC: replace(_RECEIVE_BY_NIC, left=()),
+    PortKind.VHOST: replace(_RECEIVE, left=()),
+    PortKind.FORMER_VHOST: replace(_RECEIVE, entered=_OF_LINK, left=()),
+    PortKind.AF_XDP: _BY_XDP,
+    PortKind.KERNEL: Place("", _OF_LINK, (), (_BY_KERNEL, _SOCKET_FULL)),
+}
+_BY_FLOWS = DropCounter(BY_FLOWS, "dropped by datapath flows", Party.RULES, DropKind.RULE)
+_OF_QUEUE = (QUEUES.drops[0], QUEUES.drops[2])  # behind the switch: the socket says that the frame was not sent
+_GIVEN = (_SENT, _SEND_DROPPED, *(drop.counter for drop in _OF_QUEUE))
+_QUEUED = tuple(replace(drop, is_apart=True) for drop in _OF_QUEUE)
+
+
+def _by_queue(place: Place) -> Place:
+    """A place that sends, with what queueing disciplines drop of it."""
+    return replace(place, entered=_GIVEN, drops=(*place.drops, *_QUEUED))
+
+
+def in_service(datapath: Datapath, kinds: Mapping[str, PortKind]) -> HopGraph:
+    """The path through a switch that runs already: the places at which it counts itself, each port as its kind counts.
+
+    What a place gives out is what the next one takes in, so that nothing vanishes between two rows.
+    """
+    whole, kernel = graph(datapath), datapath in IN_KERNEL
+    name = "switch receives" if datapath is Datapath.DPDK else "switch reads"
+    ports = grouped((kind, port) for port, kind in kinds.items()) or {PortKind.of_datapath(datapath): []}
+    parts = [(kind, frozenset(of_kind) or None) for kind, of_kind in ports.items()]
+    receives = [replace(_RECEIVES[kind], name=name, ports=of_kind) for kind, of_kind in parts]
+    # Where the kernel forwards, its receive path is the device's, and its filters drop before the datapath.
+    filtered = (_FILTERED,) if datapath is Datapath.KERNEL else ()
+    taken = (_RECEIVED, *(LESS + drop.counter for drop in filtered)) if kernel else (_PROCESSED,)
+    if kernel:
+        own = replace(_ON_RECEIVE, kind=DropKind.KERNEL_QUEUE)
+        receives = [replace(place, drops=(own, *filtered)) for place in receives]
+    middle = next(place for place in whole.places if place.name == "datapath")
+    if datapath is Datapath.KERNEL:  # which counts by flow alone what its rules drop
+        middle = replace(middle, drops=(*middle.drops, _BY_FLOWS))
+    by_kind = ((_TO_LINK if kind is PortKind.NIC else _TRANSMIT, of_kind) for kind, of_kind in parts)
+    sends = [replace(_by_queue(place), ports=of_kind) for place, of_kind in by_kind]
+    places = (*receives, Place(name, (), taken), replace(middle, entered=taken, left=_GIVEN), *sends)
+    return replace(whole, places=places)

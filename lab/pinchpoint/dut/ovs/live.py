@@ -1,21 +1,17 @@
-"""A running switch: its counters, its settings as read back, what may happen to it, each with its undoing.
-
-A switch in service, which the lab did not start, is found by its run directory. It is read, never changed.
-"""
+"""A running switch: its counters, its settings as read back, what may happen to it, each with its undoing."""
 
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from pathlib import PurePosixPath
 
 from pinchpoint.bench.actions import create, remove
 from pinchpoint.bench.resource import AnyResource
 from pinchpoint.bulk.making import Bulk, timed_make, timed_removal
 from pinchpoint.dut import nics
 from pinchpoint.dut.attach import engine_links
-from pinchpoint.dut.device import Action, Attached, Check, Live
+from pinchpoint.dut.device import Action, Check, Live
 from pinchpoint.dut.ovs import balancing, settings
 from pinchpoint.dut.ovs.balancing import Connections
 from pinchpoint.dut.ovs.bench import ends_with_the_switch, switch_versions
@@ -26,8 +22,8 @@ from pinchpoint.dut.ovs.places import OvsPlaces, Unixctl, UnixctlError
 from pinchpoint.dut.ovs.ports import switch_ports
 from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, ends, rules, spec
 from pinchpoint.dut.program import kept_log
-from pinchpoint.host.interface import PROC, CommandFailed, Host
-from pinchpoint.model.errors import DutError, RequirementError
+from pinchpoint.host.interface import Host
+from pinchpoint.model.errors import DutError
 from pinchpoint.model.scenario import Batch, Change, Scenario
 from pinchpoint.observe.cpu import PacketThreads
 from pinchpoint.observe.printed import Links, PacketSockets, Queues
@@ -207,107 +203,3 @@ class OvsLive(Live):
         if not said.isdigit() or said == "0":
             raise DutError(f"port {port} has no OpenFlow number: ovs-vsctl says {said!r}", "see ovs-vswitchd's log")
         return int(said)
-
-
-MOST_FLOWS = 1_000  # of a switch in service, listed at each reading: some 20 ms of its main thread
-SYSTEM = "/var/run/openvswitch"
-_PIDFILES = ("ovs-vswitchd.pid", "vswitchd.pid")  # the system's, and that of a private bench
-_DESCRIPTION = re.compile(r"^ (\d+|[A-Z]+)\(([^)]+)\): ", re.MULTILINE)
-_TYPES = {"dpdk": Datapath.DPDK, "afxdp": Datapath.AF_XDP}
-
-
-class InService(OvsPlaces):
-    """Where everything of a switch in service is found; what asks it belongs to no bench."""
-
-    @property
-    def environment(self) -> tuple[tuple[str, str], ...]:
-        """Its run directory alone."""
-        return (("OVS_RUNDIR", str(self.directory)),)
-
-
-def attach(place: str | None, host: Host) -> Attached:
-    """The switch whose run directory is `place`; None: the system's. Raises RequirementError or DutError."""
-    places = InService("", PurePosixPath(place or SYSTEM), host)
-    pidfile, pid = _process(places)
-    control = Unixctl(host, _control(places, pidfile, pid))
-    version = control.call("version").splitlines()
-    bridges = {bridge: _ports(places, bridge) for bridge in _asked(places, "list-br").split()}
-    names = tuple(dict.fromkeys(name for numbers in bridges.values() for name in numbers.values()))
-    datapath = _datapath(places, control)
-    collectors = of_datapath(control, MOST_FLOWS)
-    if datapath is Datapath.TC:
-        collectors.append(TcFilters(host, None, names))
-    if datapath is not Datapath.DPDK:
-        collectors.append(Links(host, None, "dut", names))  # in the namespace of whoever watches
-    collectors += (Ports(places, bridge, numbers) for bridge, numbers in bridges.items())
-    collectors += threads(host, pidfile, control)
-    facts = {"switch": version[0] if version else "unknown", "datapath": str(datapath)}
-    return Attached(str(places.directory), str(datapath), names, tuple(collectors), facts, control.close)
-
-
-def _process(places: OvsPlaces) -> tuple[str, int]:
-    """(pid file, process)."""
-    for name in _PIDFILES:
-        path = f"{places.directory}/{name}"
-        try:
-            pid = int(places.host.read(path))
-        except PermissionError as error:
-            raise RequirementError(f"{path}: no permission", "run as root: sudo pinchpoint watch") from error
-        except (OSError, ValueError):
-            continue
-        if places.host.exists(f"{PROC}/{pid}"):
-            return path, pid
-    where = f"{places.directory}: no running switch found there"
-    raise RequirementError(where, "give its run directory: pinchpoint watch PLACE")
-
-
-def _control(places: OvsPlaces, pidfile: str, pid: int) -> str:
-    stem = pidfile.removesuffix(".pid")
-    for path in (f"{stem}.{pid}.ctl", f"{stem}.ctl"):
-        if places.host.exists(path):
-            return path
-    where = f"{places.directory}: no control socket of process {pid}"
-    raise RequirementError(where, "run as root: sudo pinchpoint watch")
-
-
-def _told(places: OvsPlaces, who: str, *argv: str) -> str:
-    try:
-        return places.ask(*argv)
-    except CommandFailed as error:
-        raise DutError(f"{who} does not answer: {error.output}") from error
-
-
-def _asked(places: OvsPlaces, *words: str) -> str:
-    who, database = f"{places.directory}: the switch's database", f"--db={places.database}"
-    return _told(places, who, "ovs-vsctl", database, "--timeout=10", "--no-wait", *words)
-
-
-def _ports(places: OvsPlaces, bridge: str) -> dict[str, str]:
-    """OpenFlow number -> name of the ports of one bridge, but its own."""
-    argv = ("ovs-ofctl", "--timeout=10", "dump-ports-desc", places.management_of(bridge))
-    text = _told(places, f"{bridge}: the switch", *argv)
-    return {number: name for number, name in _DESCRIPTION.findall(text) if number.isdigit()}
-
-
-def _datapath(places: OvsPlaces, control: Unixctl) -> Datapath:
-    """How most of its ports are attached: what decides where frames are counted."""
-    if not control.call("dpctl/show").startswith("netdev@"):
-        offloads = _asked(places, "--if-exists", "get", "Open_vSwitch", ".", "other_config:hw-offload")
-        return Datapath.TC if offloads.strip().strip('"') == "true" else Datapath.KERNEL
-    types = set(_interface_types(_asked(places, "--format=json", "--columns=type", "list", "Interface")))
-    for begin, datapath in _TYPES.items():
-        if any(interface_type.startswith(begin) for interface_type in types):
-            return datapath
-    return Datapath.AF_PACKET
-
-
-def _interface_types(text: str) -> Iterator[str]:
-    """The interface types in a table that ovs-vsctl printed as JSON; none from any other text."""
-    try:
-        table = json.loads(text)
-    except ValueError:
-        return
-    rows = table.get("data", ()) if isinstance(table, dict) else ()
-    for row in rows if isinstance(rows, list) else ():
-        if isinstance(row, list) and row and isinstance(row[0], str):
-            yield row[0]

@@ -8,7 +8,7 @@ Commands: ovs-vswitchd(8), "RUNTIME MANAGEMENT COMMANDS".
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from pinchpoint.bench.resource import Command
 from pinchpoint.dut.places import Places
@@ -148,6 +148,13 @@ class _Stream:
         return message
 
 
+class Appctl(Protocol):
+    """Whoever answers commands of the control socket."""
+
+    def call(self, command: str, *arguments: str) -> str:
+        """The command's output. Raises UnixctlError if it was refused, DutError if nobody answers."""
+
+
 class Unixctl:
     """One connection to a control socket; reconnects by itself after an error."""
 
@@ -217,6 +224,17 @@ class Ovsdb:
             if isinstance(result, dict) and "error" in result:
                 raise DutError(f"the database refused a transaction: {result['error']}: {result.get('details', '')}")
         return results
+
+
+def patience(longest_s: float = 5.0) -> Callable[[], None]:
+    """For `transact`: what ends the waiting for an answer that does not come, with a DutError."""
+    left = iter(range(round(longest_s / _ANSWER_S)))
+
+    def wait() -> None:
+        if next(left, None) is None:
+            raise TimeoutError(f"none within {longest_s:g} s")
+
+    return wait
 
 
 def selected(table: str, *columns: str) -> Operation:

@@ -36,6 +36,11 @@ def _by_thread(text: str) -> Iterator[tuple[str, str]]:
             yield thread, line
 
 
+def is_thread(line: str) -> bool:
+    """Whether it is the heading of a thread, below which its counters or queues are indented."""
+    return _THREAD.match(line) is not None
+
+
 def thread_counters(text: str) -> dict[str, dict[str, int]]:
     """`pmd-stats-show` or `pmd-perf-show`: thread -> counter -> value.
 
