@@ -37,7 +37,11 @@ pub(super) fn send(args: &SendArgs, out: &mut File) -> Result<u8, Failure> {
     let legs = legs(args, &mut ports)?;
     let source = Source::read(args)?;
     let allowed = allowed_cores();
-    let open = ports.open(&args.engine, &allowed)?;
+    let unopened = streams::streams(args, &source, &legs, &ports.unopened())?;
+    let open = OpenRequest {
+        longest_frame_bytes: streams::longest(&unopened),
+        ..ports.open(&args.engine, &allowed)?
+    };
     let cores: Vec<usize> = open.workers.iter().map(|worker| worker.core).collect();
     let duration_s = duration_s(args, &source);
     let base = run_request(&args.engine, &args.measure, duration_s);

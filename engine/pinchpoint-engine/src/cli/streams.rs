@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 
 /// Bytes of the shortest frame.
 const MIN_SIZE: usize = 64;
+/// Bytes of the longest standard frame, which is also the longest of every mix with a name.
+const STANDARD_SIZE: usize = 1518;
 
 /// A path from one port to another, or to nobody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,6 +103,18 @@ fn read_frame(text: &str) -> Result<Vec<u8>, Failure> {
         )));
     }
     Ok(frames.swap_remove(number - 1).bytes)
+}
+
+/// Bytes of the longest frame that the streams have; at least of a standard one, since others may
+/// send such frames.
+pub(super) fn longest(streams: &[StreamRequest]) -> Option<usize> {
+    let longest = |stream: &StreamRequest| match &stream.size {
+        Size::Fixed(bytes) | Size::Random(_, bytes) => *bytes,
+        Size::List(sizes) => sizes.iter().map(|(bytes, _)| *bytes).max().unwrap_or(0),
+        Size::Imix(_) => STANDARD_SIZE,
+    };
+    let longest = streams.iter().map(longest);
+    longest.chain([STANDARD_SIZE]).max()
 }
 
 /// The streams of all `legs` between `ports`.
