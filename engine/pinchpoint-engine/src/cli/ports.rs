@@ -1,7 +1,7 @@
 //! Ports as options write them, and the `open` that takes them.
 
 use super::Failure;
-use super::args::EngineArgs;
+use super::engine_args::EngineArgs;
 use super::ranges::Side;
 use crate::protocol::{
     Address, BackendName, OpenRequest, OpenedPort, PortRequest, WorkerRequest,

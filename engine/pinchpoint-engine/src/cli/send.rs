@@ -1,7 +1,8 @@
 //! `send` and `listen`: one trial, from options to its account.
 
-use super::args::{EngineArgs, ListenArgs, MeasureArgs, OutputArgs, Probe, SendArgs};
+use super::args::{ListenArgs, MeasureArgs, Probe, SendArgs};
 use super::client::Client;
+use super::engine_args::{EngineArgs, OutputArgs};
 use super::live::{Line, Outlook, Progress};
 use super::ports::Ports;
 use super::ranges::Side;

@@ -320,3 +320,22 @@ fn first_seq(segment: &Incoming<'_>, key: u64) -> u32 {
     };
     mix(mix(folded(segment.src) ^ key) ^ folded(segment.dst)) as u32
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn sources_beyond_those_that_are_counted_one_by_one_are_others() {
+        let mut sources = Sources::default();
+        let bits = |n: u64| End::new(Ipv4Addr::from_bits(n as u32), 0).bits;
+        for n in (0..MOST_SOURCES as u64 + 5).chain([0, 1, 1]) {
+            sources.add(bits(n));
+        }
+        let sorted = sources.sorted();
+        assert_eq!((sorted.len(), sources.others), (MOST_SOURCES, 5));
+        let counts: Vec<u64> = sorted[..3].iter().map(|&(_, count)| count).collect();
+        assert_eq!(counts, [2, 3, 1]);
+    }
+}

@@ -2,13 +2,12 @@
 
 use super::counts::Counts;
 use super::doubles::*;
-use super::end::End;
 use super::outages::{Manner, Outage};
 use super::payload::Answer;
 use super::plan::{Mix, Plan, Requests};
 use super::schedule::Schedule;
 use super::segment::{FIN, Incoming, PSH, SYN};
-use super::server::{MOST_SOURCES, Server, Sources, Strays};
+use super::server::{Server, Strays};
 use super::timers::Retry;
 use std::net::Ipv4Addr;
 
@@ -65,19 +64,6 @@ fn sources_are_those_that_the_backend_saw() {
         clients.clone().collect::<Vec<_>>()
     );
     assert_eq!(net.server.sources().sorted(), clients.collect::<Vec<_>>());
-}
-
-#[test]
-fn sources_beyond_those_that_are_counted_one_by_one_are_others() {
-    let mut sources = Sources::default();
-    let bits = |n: u64| End::new(Ipv4Addr::from_bits(n as u32), 0).bits;
-    for n in (0..MOST_SOURCES as u64 + 5).chain([0, 1, 1]) {
-        sources.add(bits(n));
-    }
-    let sorted = sources.sorted();
-    assert_eq!((sorted.len(), sources.others), (MOST_SOURCES, 5));
-    let counts: Vec<u64> = sorted[..3].iter().map(|&(_, count)| count).collect();
-    assert_eq!(counts, [2, 3, 1]);
 }
 
 #[test]
