@@ -3,9 +3,7 @@
 use super::Failure;
 use super::engine_args::EngineArgs;
 use super::ranges::Side;
-use crate::protocol::{
-    Address, BackendName, OpenRequest, OpenedPort, PortRequest, WorkerRequest,
-};
+use crate::protocol::{Address, BackendName, OpenRequest, PortRequest, WorkerRequest};
 
 /// A port: `BACKEND:DEVICE[@NETNS]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -149,25 +147,6 @@ impl Ports {
             link_timeout_s: args.link_timeout,
             longest_frame_bytes: None,
         })
-    }
-
-    /// The ports before they are open, without an address: streams between them have the sizes
-    /// that they will have.
-    pub(super) fn unopened(&self) -> Vec<OpenedPort> {
-        let names = self.names.iter().cloned();
-        names
-            .map(|name| OpenedPort {
-                name,
-                mac: None,
-                mode: String::new(),
-                link_up: false,
-                queues: 0,
-                rx_ring: 0,
-                tx_ring: 0,
-                max_frame_bytes: 0,
-                speed_bps: None,
-            })
-            .collect()
     }
 
     /// A worker for each core. One core drives every port; of several, each

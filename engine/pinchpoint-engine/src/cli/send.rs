@@ -38,11 +38,9 @@ pub(super) fn send(args: &SendArgs, out: &mut File) -> Result<u8, Failure> {
     let legs = legs(args, &mut ports)?;
     let source = Source::read(args)?;
     let allowed = allowed_cores();
-    let unopened = streams::streams(args, &source, &legs, &ports.unopened())?;
-    let open = OpenRequest {
-        longest_frame_bytes: streams::longest(&unopened),
-        ..ports.open(&args.engine, &allowed)?
-    };
+    let mut open = ports.open(&args.engine, &allowed)?;
+    let planned = streams::streams(args, &source, &legs, &unopened(&open))?;
+    open.longest_frame_bytes = streams::longest(&planned);
     let cores: Vec<usize> = open.workers.iter().map(|worker| worker.core).collect();
     let duration_s = duration_s(args, &source);
     let base = run_request(&args.engine, &args.measure, duration_s);
@@ -190,6 +188,22 @@ fn probe_cores(
     }
 }
 
+/// The ports of `open` before they are open: they have no addresses.
+fn unopened(open: &OpenRequest) -> Vec<OpenedPort> {
+    let ports = open.ports.iter().map(|port| OpenedPort {
+        name: port.name.clone(),
+        mac: None,
+        mode: String::new(),
+        link_up: true,
+        queues: 1,
+        rx_ring: port.rx_ring,
+        tx_ring: port.tx_ring,
+        max_frame_bytes: 0,
+        speed_bps: None,
+    });
+    ports.collect()
+}
+
 impl<R: Fn(&[OpenedPort]) -> Result<RunRequest, Failure>> Trial<'_, R> {
     fn go(&self, out: &mut File) -> Result<u8, Failure> {
         for note in &self.notes {
@@ -252,19 +266,7 @@ impl<R: Fn(&[OpenedPort]) -> Result<RunRequest, Failure>> Trial<'_, R> {
 
     /// Prints what would be sent to ports that have no addresses.
     fn dry_run(&self, out: &mut File) -> Result<u8, Failure> {
-        let ports = self.open.ports.iter().map(|port| OpenedPort {
-            name: port.name.clone(),
-            mac: None,
-            mode: String::new(),
-            link_up: true,
-            queues: 1,
-            rx_ring: port.rx_ring,
-            tx_ring: port.tx_ring,
-            max_frame_bytes: 0,
-            speed_bps: None,
-        });
-        let ports: Vec<OpenedPort> = ports.collect();
-        let request = (self.run)(&ports)?;
+        let request = (self.run)(&unopened(&self.open))?;
         print_json(out, &Request::Open(self.open.clone()));
         print_json(out, &Request::Run(request));
         Ok(usage::EXIT_DONE)
