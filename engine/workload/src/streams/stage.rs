@@ -1,4 +1,4 @@
-//! How far a trial has come, and its worker: what all have to know of each other.
+//! How far a trial has come, and a worker that has sent.
 
 use super::slices::SliceCounts;
 
