@@ -384,6 +384,8 @@ impl Workload for Connections {
 }
 
 impl Standing for Connections {
+    const LONGEST_FRAME: Option<usize> = Some(LONGEST);
+
     fn account(&mut self, core: &mut Core<'_>) -> Account {
         Account {
             ran: self.watched.ran(core),
