@@ -44,6 +44,7 @@ class Aim:
     what: str
     at_least: float
     at_most: bool = False  # `at_least` is then the most that it may be
+    of_peers: bool = False  # it is then the note's ratio to the peer's, in the same round
 
     def met(self, found: float) -> bool:
         """Whether `found` is as good as it should be."""
@@ -186,4 +187,8 @@ def reached(aim: Aim, ours: Sequence[Sample], theirs: Sequence[Sample]) -> float
     if aim.what == "rate":
         median = rates(ours)
         return median.median if median else None
+    if aim.of_peers:
+        pairs = [(a.notes.get(aim.what), b.notes.get(aim.what)) for a, b in comparable(ours, theirs)]
+        beside = spread([a / b for a, b in pairs if a and b])
+        return beside.median if beside else None
     return notes(ours).get(aim.what)

@@ -16,9 +16,9 @@ from contest import Sample
 from peers import Peer, peer
 
 VARIABLE = "PINCHPOINT_DPERF"
-PAGES = 340  # of 2 MiB, for each of the two
+PAGES = 425  # of 2 MiB, for each of the two
 RISE_S = 20  # in which it reaches what it is asked for; 10 are its least
-_EAL = ("--no-pci", "--in-memory", "--single-file-segments", "-m", "640")
+_EAL = ("--no-pci", "--in-memory", "--single-file-segments", "-m", "800")
 _SOCKETS = 60_000  # that it makes for each client address, and a few more
 _STEADY_S = 2
 _LONGEST_S = 120  # of one sample

@@ -32,6 +32,7 @@ ANSWER_S = 60.0  # the longest any answer of the engine takes here
 EAL = ("--no-pci", "--in-memory", "--single-file-segments", "-m", "256")
 PAGES = 160  # of 2 MiB: 256 MiB and what EAL adds
 FIVE_TUPLES = 65_536
+LONGEST_FRAME = 1518  # of every benchmark, as of every bench whose links have an MTU of 1,500
 PACKAGES = {
     "dpdk-testpmd": "dpdk-dev",
     "iperf": "iperf",
@@ -164,7 +165,8 @@ def engine(
 ) -> Iterator["Engine"]:
     """The engine with its ports open."""
     with greeted(program) as talk:
-        talk.ask(protocol.Open(tuple(workers), EAL if dpdk else (), tuple(ports), 20.0))
+        eal = EAL if dpdk else ()
+        talk.ask(protocol.Open(tuple(workers), eal, tuple(ports), 20.0, LONGEST_FRAME if dpdk else msgspec.UNSET))
         yield talk
 
 

@@ -117,7 +117,8 @@ def _aim(aim: Aim, ours: Sequence[Sample], theirs: Sequence[Sample], unit: str) 
         return f"{aim.at_least:g} x: {verdict}"
     if aim.what == "rate":
         return f"{aim.at_least / 1e6:g} Mpps: {verdict}" if unit == "frames" else f"{aim.at_least:g}/s: {verdict}"
-    return f"{_note(aim.what, aim.at_least)}{' at most' if aim.at_most else ''}: {verdict}"
+    level = f"{aim.what} {aim.at_least:g} x the peer's" if aim.of_peers else _note(aim.what, aim.at_least)
+    return f"{level}{' at most' if aim.at_most else ''}: {verdict}"
 
 
 def as_data(outcomes: Sequence[Outcome], rounds: int, clock_hz: int) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from pinchpoint.scenario import load
 BOTH_WAYS = Path(__file__).with_name("both-ways.toml")
 ONE_WAY = Path(__file__).with_name("one-way.toml")
 PMD_CORE = 1  # as the scenarios say
-PMD_BUSY = "PMD busy %"
+PMD_BUSY, PMD_CYCLES = "PMD busy %", "PMD cycles a frame"
 FORWARDING_FPS = 1e5  # from then on the switch, which looks about once a second, has found the sockets
 
 
@@ -67,7 +67,7 @@ class Switch:
         )
         notes = {PMD_BUSY: 100 * busy / (busy + idle)}
         if sent:
-            notes["PMD cycles a frame"] = busy / sent
+            notes[PMD_CYCLES] = busy / sent
         return Sample(sent / (ports_after.at_s - ports.at_s), meter.share, meter.kernel_share, notes)
 
     def until_forwarding(self, timeout_s: float = 10.0) -> None:
@@ -107,11 +107,12 @@ def contests(core: int, folder: Path, seconds: float) -> list[Contest]:
     """One way, then both ways."""
     one_way = [stream(0, "left", "right")]
     both = [*one_way, stream(1, "right", "left")]
-    aims = (Aim(PMD_BUSY, 95.0), Aim("ratio", 1.2))
+    # The switch is the limit, whoever sends: it shall be no slower, and have no more work, for a checked frame.
+    aims = (Aim(PMD_BUSY, 95.0), Aim("ratio", 1.0), Aim(PMD_CYCLES, 1.0, at_most=True, of_peers=True))
     remark = "ours: received, checked and timed; testpmd: both ports as one by net_failsafe, received and dropped"
     return [
         _contest("one way", ONE_WAY, one_way, core, seconds, folder, aims, remark),
-        _contest("both ways", BOTH_WAYS, both, core, seconds, folder, (), ""),
+        _contest("both ways", BOTH_WAYS, both, core, seconds, folder, aims[1:], ""),
     ]
 
 

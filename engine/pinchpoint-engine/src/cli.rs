@@ -1,7 +1,7 @@
 //! The command form: one line instead of a conversation.
 //!
-//! * [`args`]: the command line; `numbers`, `ranges` and `ports` read its
-//!   values;
+//! * [`args`]: the command line, with `engine_args` for what commands have in
+//!   common; `numbers`, `ranges` and `ports` read its values;
 //! * `frames`, `flows`, `streams`: options to the streams of a `run`;
 //! * `client`: the other end of a session in the same process;
 //! * `send`, `backends`, `sockets`: what the commands do;
@@ -22,6 +22,7 @@ mod connect_account;
 mod connect_args;
 mod connect_outages;
 mod connect_samples;
+mod engine_args;
 mod flows;
 mod forward;
 mod forward_args;

@@ -102,6 +102,8 @@ message! {
         eal_args: Vec<String>,
         ports: Vec<PortRequest>,
         link_timeout_s: f64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        longest_frame_bytes: Option<usize>,
     }
 
     /// One worker of `open`.

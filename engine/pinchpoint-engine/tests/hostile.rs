@@ -186,6 +186,12 @@ fn ports_that_cannot_be_opened_are_named() {
         let (_, message) = error_of(&mut engine, &request);
         assert!(message.starts_with(&format!("{key}: ")), "{message}");
     }
+    let mut request = mem_pair("");
+    request["longest_frame_bytes"] = json!(63);
+    let (_, message) = error_of(&mut engine, &request);
+    assert!(message.starts_with("longest_frame_bytes: "), "{message}");
+    request["longest_frame_bytes"] = json!(64);
+    assert_eq!(engine.ask(&request)["type"], "open");
     engine.bye();
 }
 

@@ -51,6 +51,9 @@ pub struct SessionSpec {
     pub eal_args: Vec<String>,
     /// Cores the workers will run on; nothing else should.
     pub worker_cores: Vec<usize>,
+    /// Bytes of the longest frame that ports need carry, without check sequence; none: as long as
+    /// memory allows.
+    pub longest_frame: Option<usize>,
 }
 
 /// How long to wait for the other end of a link.

@@ -1,6 +1,7 @@
 //! The client's thread: connect, warm up, measure, account.
 
 use crate::counters;
+use crate::course::Course;
 use crate::failure::{Failure, FailureKind};
 use crate::fault::Fault;
 use crate::many::Many;
@@ -20,45 +21,6 @@ use pinchpoint_worker::witness::Disturbance;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::time::{ClockId, clock_gettime};
 use std::net::SocketAddr;
-use std::time::Duration;
-
-/// Without any success for this many timeouts the other side counts as gone.
-const PATIENCE: u64 = 3;
-/// Rest after a transaction that failed before it had waited for anything.
-pub(crate) const REST: Duration = Duration::from_millis(1);
-
-/// What one stretch of a client's work follows and fills.
-pub(crate) struct Course<'a> {
-    shared: &'a Shared<'a>,
-    pub(crate) schedule: Schedule,
-    pub(crate) recorder: Recorder<'a>,
-}
-
-impl Course<'_> {
-    /// See [`Recorder::success`].
-    #[inline]
-    pub(crate) fn success(&mut self, slot: usize, planned_ns: u64, begun_ns: u64, done_ns: u64) {
-        self.recorder.success(slot, planned_ns, begun_ns, done_ns);
-        if self.schedule.is_paced() {
-            self.recorder.served(planned_ns, begun_ns, done_ns);
-        }
-    }
-
-    /// Counts a failure at `now_ns`; ends the run if nothing succeeds any
-    /// more.
-    pub(crate) fn failure(&mut self, planned_ns: u64, begun_ns: u64, fault: Fault, now_ns: u64) {
-        self.recorder.failure(planned_ns, begun_ns, fault);
-        if fault == Fault::Ended {
-            return;
-        }
-        let patience_ns = PATIENCE * self.shared.timeout_ns();
-        if self.recorder.drought_ns(now_ns) >= patience_ns {
-            let seconds = patience_ns as f64 / 1e9;
-            let reason = format!("no transaction succeeded for {seconds} s: {fault}");
-            self.shared.abort(reason);
-        }
-    }
-}
 
 /// What the client's thread found.
 pub(crate) struct Report {

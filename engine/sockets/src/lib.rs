@@ -15,6 +15,7 @@ mod alone;
 mod client;
 mod convert;
 mod counters;
+mod course;
 mod failure;
 mod fault;
 mod live;
@@ -36,6 +37,7 @@ mod stats;
 mod stream;
 mod trend;
 mod usage;
+mod watch;
 
 pub use alone::serve;
 pub use convert::{latency, listening, result, sample, served};

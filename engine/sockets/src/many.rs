@@ -4,7 +4,7 @@
 //! something has arrived since the last one. Nobody sends unasked here, so a
 //! response that is complete needs no further read to find the end of it.
 
-use crate::client::{Course, REST};
+use crate::course::{Course, REST};
 use crate::fault::Fault;
 use crate::ports::Ports;
 use crate::schedule::Due;

@@ -1,9 +1,9 @@
 //! The server's side of several connections at once, over epoll.
 
 use crate::many::{ALWAYS_ROOM, EVENTS};
-use crate::server::Watch;
 use crate::shared::Shared;
 use crate::spec::{Close, Kind, Wait};
+use crate::watch::Watch;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::OwnedFd;

@@ -1,6 +1,6 @@
 //! One transaction after the other, with blocking calls.
 
-use crate::client::{Course, REST};
+use crate::course::{Course, REST};
 use crate::fault::Fault;
 use crate::ports::Ports;
 use crate::schedule::Due;

@@ -10,9 +10,9 @@
 
 use crate::digits::{Digit, Draw, index_digits, index_together};
 use crate::layout::{Check, Layout, Length, finish};
-use crate::program::FrameWriter;
 use crate::sizes::SizePattern;
 use crate::spec::{FieldName, FieldRef, MIN_LEN, Op, SpecError, StreamSpec, check};
+use crate::writer::FrameWriter;
 use pinchpoint_wire::checksum;
 use pinchpoint_wire::signature::{self, Stamper};
 

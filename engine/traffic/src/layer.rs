@@ -1,7 +1,7 @@
 //! The headers a template is made of.
 
 use crate::layout::Kind;
-use crate::spec::{SpecError, check};
+use crate::limits::{SpecError, check};
 use pinchpoint_wire::ethernet::Mac;
 use pinchpoint_wire::{geneve, ipv4, ipv6, tcp};
 use std::net::{Ipv4Addr, Ipv6Addr};

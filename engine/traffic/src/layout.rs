@@ -1,13 +1,21 @@
 //! Where the headers of a frame stand, and which of their fields follow from
 //! the rest of the frame: lengths and checksums.
 
-use crate::spec::Wrong;
 use pinchpoint_wire::{checksum, ipv4, ipv6};
 use std::ops::Range;
 
 /// Added to the sum of a checksum that is to be wrong: any number that is no
 /// multiple of 65,535.
 const WRONG: u64 = 0x5a5a;
+
+/// Checksums that are to be wrong, always by the same difference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Wrong {
+    /// Those of all IPv4 headers.
+    pub ipv4: bool,
+    /// Those of all UDP, TCP, ICMP and ICMPv6 headers that have one.
+    pub l4: bool,
+}
 
 /// A kind of header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 
 use crate::layout::{Kind, Layout};
 use crate::order::{Order, Place, Tuple};
-use crate::program::FrameWriter;
 use crate::spec::{MIN_LEN, Sizes, StreamSpec, Template, Wrong};
+use crate::writer::FrameWriter;
 use pinchpoint_wire::ethernet;
 use pinchpoint_wire::signature::{self, Stamper};
 use pinchpoint_wire::{checksum, ipv4, udp};

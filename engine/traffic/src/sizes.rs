@@ -4,7 +4,7 @@
 //! be entered anywhere and repeats exactly.
 
 use crate::hash::Hash;
-use crate::spec::{MAX_LEN, MIN_LEN, SpecError, check};
+use crate::limits::{MAX_LEN, MIN_LEN, SpecError, check};
 use pinchpoint_wire::FCS_LEN;
 
 /// Sizes in one list at most.

@@ -3,14 +3,12 @@
 pub use crate::field::{FieldName, FieldRef, UnknownField};
 use crate::hash::Hash;
 pub use crate::layer::{Extension, ExtensionKind, Layer};
+pub use crate::layout::Wrong;
+pub(crate) use crate::limits::check;
+pub use crate::limits::{MAX_LEN, MIN_LEN, SpecError};
 pub use crate::sizes::{Sizes, imix};
 use pinchpoint_wire::{FCS_LEN, signature};
-use std::fmt;
 
-/// Bytes in the buffer of the shortest frame (64 with its check sequence).
-pub const MIN_LEN: usize = 64 - FCS_LEN;
-/// Bytes in the buffer of the longest frame (9,022 with its check sequence).
-pub const MAX_LEN: usize = 9022 - FCS_LEN;
 /// Values of one field program at most.
 pub const MAX_COUNT: u64 = 1 << 32;
 
@@ -61,15 +59,6 @@ pub enum Template {
     /// recognised, lengths and checksums are made to fit; what is not
     /// recognised is sent as it is, but for the signature at its end.
     Bytes(Vec<u8>),
-}
-
-/// Checksums that are to be wrong, always by the same difference.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Wrong {
-    /// Those of all IPv4 headers.
-    pub ipv4: bool,
-    /// Those of all UDP, TCP, ICMP and ICMPv6 headers that have one.
-    pub l4: bool,
 }
 
 /// How one field varies.
@@ -127,37 +116,6 @@ impl Op {
             Self::Zipf { .. } => None,
         }
     }
-}
-
-/// A [`StreamSpec`] that describes no stream.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SpecError {
-    /// The key at fault, relative to the stream, as in `fields[1].op.count`.
-    pub key: String,
-    /// What is wrong and what was expected.
-    pub what: String,
-}
-
-impl fmt::Display for SpecError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.key, self.what)
-    }
-}
-
-impl std::error::Error for SpecError {}
-
-pub(crate) fn check(
-    good: bool,
-    key: impl Into<String>,
-    what: impl Into<String>,
-) -> Result<(), SpecError> {
-    if good {
-        return Ok(());
-    }
-    Err(SpecError {
-        key: key.into(),
-        what: what.into(),
-    })
 }
 
 impl StreamSpec {

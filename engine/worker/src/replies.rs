@@ -5,6 +5,10 @@
 //! answer. Both have a fixed size: nothing is allocated after [`Replies::new`].
 
 use pinchpoint_port::{AnyPort, BURST, Port, Source};
+use pinchpoint_wire::FCS_LEN;
+
+/// Bytes of the shortest Ethernet frame, without check sequence.
+const SHORTEST: usize = 64 - FCS_LEN;
 
 /// One answer.
 #[derive(Debug, Clone, Copy, Default)]
@@ -127,6 +131,12 @@ impl Source for Rest<'_> {
     fn frame(&mut self, index: usize, frame: &mut [u8]) {
         let index = self.0.next + index;
         let bytes = &self.0.bytes[self.0.begin(index)..self.0.ring[index].end as usize];
-        frame.copy_from_slice(bytes);
+        // Answers of no content have the shortest length, and are copied without a call.
+        let shortest = <&mut [u8; SHORTEST]>::try_from(&mut *frame);
+        if let (Ok(frame), Some(bytes)) = (shortest, bytes.first_chunk()) {
+            *frame = *bytes;
+        } else {
+            frame.copy_from_slice(bytes);
+        }
     }
 }

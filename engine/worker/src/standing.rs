@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 pub trait Standing: Workload {
     /// Whether it remembers anything that [`forget`](Self::forget) makes it forget.
     const FORGETS: bool = false;
+    /// Bytes of the longest frame that it sends or expects, without check sequence; none: of any.
+    const LONGEST_FRAME: Option<usize> = None;
 
     /// What has happened since the start.
     fn account(&mut self, core: &mut Core<'_>) -> Self::Outcome;

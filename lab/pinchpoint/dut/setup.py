@@ -13,7 +13,7 @@ from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Daemon, Hugepages, Relay
 from pinchpoint.bulk.making import veth_resources
 from pinchpoint.dut import remote_endpoints
-from pinchpoint.dut.attach import HUGEPAGE_MB, pci_arguments
+from pinchpoint.dut.attach import HEADERS, HUGEPAGE_MB, mtu, pci_arguments
 from pinchpoint.dut.device import Attachment, Bench, Live, Pages
 from pinchpoint.dut.placement import chosen, daemon_nodes, placed
 from pinchpoint.dut.places import Places
@@ -151,6 +151,7 @@ def joint_request(benches: Mapping[str, tuple[Scenario, Bench]]) -> protocol.Ope
         eal_args=(*pci_arguments(addresses), *eal) if with_dpdk else (),
         ports=tuple(ports),
         link_timeout_s=LINK_TIMEOUT_S,
+        longest_frame_bytes=max(map(mtu, with_dpdk.values())) + HEADERS if with_dpdk else msgspec.UNSET,
     )
 
 

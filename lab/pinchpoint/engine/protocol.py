@@ -307,6 +307,7 @@ class Open(Message, frozen=True, tag="open"):
     eal_args: tuple[str, ...]
     ports: tuple[PortRequest, ...]
     link_timeout_s: float
+    longest_frame_bytes: int | UnsetType = UNSET  # with check sequence, where that is known
 
 
 class CaptureRequest(Part, frozen=True):

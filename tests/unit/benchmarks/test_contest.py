@@ -105,7 +105,19 @@ def test_a_row_tells_rates_ratio_cycles_limit_and_aims() -> None:
         "1.5 x: met\nPMD busy 95 %: met",
     )
     (line,) = as_data([outcome], 3, CLOCK_HZ)["contests"][0]["lines"]
-    assert line["aims"][0] == {"what": "ratio", "at_least": 1.5, "at_most": False, "reached": 3.0}
+    expected = {"what": "ratio", "at_least": 1.5, "at_most": False, "of_peers": False, "reached": 3.0}
+    assert line["aims"][0] == expected
+
+
+def test_an_aim_may_be_a_note_beside_the_peers_in_the_same_round() -> None:
+    aim = Aim("cycles", 1.0, at_most=True, of_peers=True)
+    ours = [Sample(1.0, notes={"cycles": cycles}) for cycles in (90.0, 210.0, 100.0)]
+    theirs = [Sample(1.0, notes={"cycles": cycles}) for cycles in (100.0, 200.0, 125.0)]
+    assert contest.reached(aim, ours, theirs) == 0.9
+    assert contest.reached(aim, ours, [Sample(1.0)] * 3) is None
+    outcome = Outcome(Contest("name", "frames", (), ()), {"ours": ours, "peer": theirs})
+    row = cells(outcome, Line("work", "ours", "peer", (aim,)), CLOCK_HZ)
+    assert row[7] == "cycles 1 x the peer's at most: met"
 
 
 def test_what_is_not_installed_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 import pytest
+from msgspec import UNSET
 
 from pinchpoint.bench.resource import Hugepages
 from pinchpoint.dut.ovs.bench import hugepages_needed
@@ -107,6 +108,15 @@ def test_nics_are_named_to_the_engine_by_their_address():
     request = requested(replace(plain, ports=(nic, right)))
     assert request.ports[0].device == "0000:02:00.0"
     assert request.eal_args[:2] == ("-a", "0000:02:00.0")
+
+
+def test_the_engine_is_told_of_the_longest_frame_only_where_its_buffers_depend_on_it():
+    plain = scenario(["left", "right"], [0])
+    assert requested(plain).longest_frame_bytes == 1518
+    jumbo = replace(plain, streams=tuple(replace(stream, frame_bytes=4000) for stream in plain.streams))
+    both = {"A.": (plain, bench(plain, "b1")), "B.": (jumbo, bench(jumbo, "b2"))}
+    assert joint_request(both).longest_frame_bytes == 4000
+    assert requested(scenario(["left", "right"], [0], datapath="af_packet")).longest_frame_bytes is UNSET
 
 
 def test_one_engine_opens_the_ports_of_two_benches_by_names_and_devices_of_their_own():

@@ -35,6 +35,7 @@ OPTIONAL = {
     "reordered_in_flow",
     "misdelivered",
     "ring_behind",
+    "longest_frame_bytes",
     "wall_clock",
     "on_go",
 }

@@ -1,7 +1,7 @@
 //! Which keys a profile may have and what becomes of each.
 
 use super::At;
-use super::yaml::{Entry, Node, Value};
+use super::yaml::{Entry, Node, Value, shortened};
 
 /// What becomes of a key.
 pub(super) enum Rule {
@@ -210,13 +210,4 @@ pub(super) fn describe(value: &Value) -> String {
         Value::Mapping(entries) => format!("a mapping of {} keys", entries.len()),
         Value::Scalar(text) => format!("{:?}", shortened(text)),
     }
-}
-
-/// The beginning of what may be a megabyte.
-pub(super) fn shortened(text: &str) -> String {
-    let mut shown: String = text.chars().take(60).collect();
-    if shown.len() < text.len() {
-        shown.push_str("...");
-    }
-    shown
 }

@@ -4,7 +4,6 @@
 //! file cannot grow while it is read.
 
 use super::At;
-use super::keys::shortened;
 use saphyr_parser::{Event, Parser, StrInput};
 
 /// Sequences and mappings inside each other at most.
@@ -144,3 +143,12 @@ impl<'a> Builder<'a> {
 
 /// Keys of one mapping at most.
 const MAX_KEYS: usize = 100;
+
+/// The beginning of what may be a megabyte.
+pub(super) fn shortened(text: &str) -> String {
+    let mut shown: String = text.chars().take(60).collect();
+    if shown.len() < text.len() {
+        shown.push_str("...");
+    }
+    shown
+}

@@ -1,7 +1,7 @@
 //! Ports as options write them, and the `open` that takes them.
 
 use super::Failure;
-use super::args::EngineArgs;
+use super::engine_args::EngineArgs;
 use super::ranges::Side;
 use crate::protocol::{Address, BackendName, OpenRequest, PortRequest, WorkerRequest};
 
@@ -145,6 +145,7 @@ impl Ports {
             eal_args: self.eal_args(args),
             ports: ports.collect(),
             link_timeout_s: args.link_timeout,
+            longest_frame_bytes: None,
         })
     }
 

@@ -1,7 +1,8 @@
 //! `send` and `listen`: one trial, from options to its account.
 
-use super::args::{EngineArgs, ListenArgs, MeasureArgs, OutputArgs, Probe, SendArgs};
+use super::args::{ListenArgs, MeasureArgs, Probe, SendArgs};
 use super::client::Client;
+use super::engine_args::{EngineArgs, OutputArgs};
 use super::live::{Line, Outlook, Progress};
 use super::ports::Ports;
 use super::ranges::Side;
@@ -37,7 +38,9 @@ pub(super) fn send(args: &SendArgs, out: &mut File) -> Result<u8, Failure> {
     let legs = legs(args, &mut ports)?;
     let source = Source::read(args)?;
     let allowed = allowed_cores();
-    let open = ports.open(&args.engine, &allowed)?;
+    let mut open = ports.open(&args.engine, &allowed)?;
+    let planned = streams::streams(args, &source, &legs, &unopened(&open))?;
+    open.longest_frame_bytes = streams::longest(&planned);
     let cores: Vec<usize> = open.workers.iter().map(|worker| worker.core).collect();
     let duration_s = duration_s(args, &source);
     let base = run_request(&args.engine, &args.measure, duration_s);
@@ -185,6 +188,22 @@ fn probe_cores(
     }
 }
 
+/// The ports of `open` before they are open: they have no addresses.
+fn unopened(open: &OpenRequest) -> Vec<OpenedPort> {
+    let ports = open.ports.iter().map(|port| OpenedPort {
+        name: port.name.clone(),
+        mac: None,
+        mode: String::new(),
+        link_up: true,
+        queues: 1,
+        rx_ring: port.rx_ring,
+        tx_ring: port.tx_ring,
+        max_frame_bytes: 0,
+        speed_bps: None,
+    });
+    ports.collect()
+}
+
 impl<R: Fn(&[OpenedPort]) -> Result<RunRequest, Failure>> Trial<'_, R> {
     fn go(&self, out: &mut File) -> Result<u8, Failure> {
         for note in &self.notes {
@@ -247,19 +266,7 @@ impl<R: Fn(&[OpenedPort]) -> Result<RunRequest, Failure>> Trial<'_, R> {
 
     /// Prints what would be sent to ports that have no addresses.
     fn dry_run(&self, out: &mut File) -> Result<u8, Failure> {
-        let ports = self.open.ports.iter().map(|port| OpenedPort {
-            name: port.name.clone(),
-            mac: None,
-            mode: String::new(),
-            link_up: true,
-            queues: 1,
-            rx_ring: port.rx_ring,
-            tx_ring: port.tx_ring,
-            max_frame_bytes: 0,
-            speed_bps: None,
-        });
-        let ports: Vec<OpenedPort> = ports.collect();
-        let request = (self.run)(&ports)?;
+        let request = (self.run)(&unopened(&self.open))?;
         if self.output.json {
             print_json(out, &serde_json::json!({ "notes": self.notes }));
         }

@@ -1,7 +1,7 @@
 //! `rr`, `crr` and `stream`: one workload, from options to its account.
 
-use super::args::OutputArgs;
 use super::client::Client;
+use super::engine_args::OutputArgs;
 use super::live::Line;
 use super::numbers::{grouped, scaled};
 use super::table::Paint;

@@ -1,6 +1,6 @@
 //! The command lines of `rr`, `crr` and `stream`.
 
-use super::args::OutputArgs;
+use super::engine_args::OutputArgs;
 use super::numbers;
 use crate::session::allowed_cores;
 use clap::{Args, ValueEnum};

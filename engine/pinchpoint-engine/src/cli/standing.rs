@@ -13,6 +13,7 @@ use crate::{convert, usage};
 use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal};
 use pinchpoint_port::{OpenError, Patience, Port, ThreadGuard, sched};
+use pinchpoint_wire::FCS_LEN;
 use pinchpoint_worker::standing::{Control, Standing, UntilStopped};
 use pinchpoint_worker::{Clock, Settings, Worker, WorkerPort};
 use std::collections::HashMap;
@@ -81,7 +82,8 @@ where
     for port in &args.ports {
         ports.add(port, Side::From);
     }
-    let request = ports.open(&args.engine(), &allowed_cores())?;
+    let mut request = ports.open(&args.engine(), &allowed_cores())?;
+    request.longest_frame_bytes = S::LONGEST_FRAME.map(|bytes| bytes + FCS_LEN);
     let cancelled = Arc::new(AtomicBool::new(false));
     let (tell, events) = channel();
     watch_signals(tell.clone(), Arc::clone(&cancelled), S::FORGETS)?;

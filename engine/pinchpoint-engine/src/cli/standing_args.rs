@@ -1,6 +1,6 @@
 //! Options of the commands that run until somebody stops them.
 
-use super::args::EngineArgs;
+use super::engine_args::EngineArgs;
 use super::numbers;
 use super::ports::{self, PortArg};
 use clap::Args;

@@ -19,6 +19,8 @@ const MIN_SIZE: usize = 64;
 const MAX_FRAMES: usize = 256;
 /// Bytes that a frame takes on the wire besides itself (IEEE 802.3 clause 4.4.2).
 const WIRE_OVERHEAD: f64 = 20.0;
+/// Bytes of the longest standard frame, which is also the longest of every mix with a name.
+const STANDARD_SIZE: usize = 1518;
 
 /// A path from one port to another, or to nobody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,6 +142,18 @@ fn read_frames(text: &str) -> Result<Source, Failure> {
         file: file.to_owned(),
         frames,
     })
+}
+
+/// Bytes of the longest frame that the streams have; at least of a standard one, since others may
+/// send such frames.
+pub(super) fn longest(streams: &[StreamRequest]) -> Option<usize> {
+    let longest = |stream: &StreamRequest| match &stream.size {
+        Size::Fixed(bytes) | Size::Random(_, bytes) => *bytes,
+        Size::List(sizes) => sizes.iter().map(|(bytes, _)| *bytes).max().unwrap_or(0),
+        Size::Imix(_) => STANDARD_SIZE,
+    };
+    let longest = streams.iter().map(longest);
+    longest.chain([STANDARD_SIZE]).max()
 }
 
 /// The streams of all `legs` between `ports`.

@@ -1,7 +1,7 @@
 //! Streams that another engine sends.
 
+use super::stream::{is_drawn, rx_ports};
 use super::template::{Block, spec};
-use super::trial::{is_drawn, rx_ports};
 use super::{Known, check};
 use crate::protocol::{ErrorReply, RunRequest, StreamRequest};
 use pinchpoint_traffic::horizon::Horizon;

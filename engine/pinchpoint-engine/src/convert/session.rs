@@ -3,11 +3,13 @@
 use super::{MAX_NAME, check, check_core};
 use crate::protocol::{BackendName, ErrorReply, OpenRequest, PortRequest};
 use pinchpoint_port::{Backend, PortSpec, SessionSpec};
+use pinchpoint_wire::FCS_LEN;
 
 const MAX_PORTS: usize = 64;
 const MAX_ANSWERS: usize = 4096;
 const MAX_RING: u32 = 32_768;
 const MAX_LINK_TIMEOUT_S: f64 = 600.0;
+const MIN_FRAME: usize = 64;
 
 /// What a session opens.
 ///
@@ -22,6 +24,12 @@ pub fn session(
         (0.0..=MAX_LINK_TIMEOUT_S).contains(&request.link_timeout_s),
         "link_timeout_s",
         "expected 0 to 600",
+    )?;
+    let longest = request.longest_frame_bytes;
+    check(
+        longest.is_none_or(|bytes| bytes >= MIN_FRAME),
+        "longest_frame_bytes",
+        "expected at least 64, or null",
     )?;
     let count = request.ports.len();
     check(
@@ -45,6 +53,7 @@ pub fn session(
     let session = SessionSpec {
         eal_args: request.eal_args.clone(),
         worker_cores: request.workers.iter().map(|worker| worker.core).collect(),
+        longest_frame: longest.map(|bytes| bytes - FCS_LEN),
     };
     Ok((session, specs))
 }

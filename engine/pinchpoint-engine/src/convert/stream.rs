@@ -1,8 +1,9 @@
 //! A stream of the protocol in the words of the traffic crate.
 
-use super::{KnownPort, check, invalid};
+use super::{Known, KnownPort, check, invalid};
 use crate::protocol::{ErrorReply, Rate, Shape, StreamRequest};
 use pinchpoint_traffic::pacer::{self, Pacer};
+use pinchpoint_traffic::spec::{FieldProgram, Op, StreamSpec};
 use pinchpoint_wire::FCS_LEN;
 
 const MAX_RATE_FPS: f64 = 1e9;
@@ -104,4 +105,52 @@ pub(super) fn pacer(
         "expected steady: a stream without a rate has no shape",
     )?;
     Ok(Pacer::unpaced())
+}
+
+/// The ports that expect a stream: they can receive.
+pub(super) fn rx_ports(
+    request: &StreamRequest,
+    known: &Known,
+    key: &str,
+) -> Result<Vec<usize>, ErrorReply> {
+    check(
+        request.rx_port.is_none() || request.rx_ports.is_empty(),
+        format!("{key}.rx_ports"),
+        "expected an empty list where rx_port is given: a stream has one receiver or a list of them",
+    )?;
+    let one = request
+        .rx_port
+        .iter()
+        .map(|name| (format!("{key}.rx_port"), name));
+    let several = request.rx_ports.iter().enumerate();
+    let several = several.map(|(k, name)| (format!("{key}.rx_ports[{k}]"), name));
+    let mut found = Vec::new();
+    for (key, name) in one.chain(several) {
+        let index = find(name, known, &key)?;
+        check(
+            known.ports[index].rx_ring > 0,
+            &key,
+            format!("port '{name}' only sends; its option rx=1 lets it receive"),
+        )?;
+        check(
+            !found.contains(&index),
+            &key,
+            format!("expected another port, '{name}' is in the list already"),
+        )?;
+        found.push(index);
+    }
+    Ok(found)
+}
+
+/// The number of the port with that name.
+pub(super) fn find(name: &str, known: &Known, key: &str) -> Result<usize, ErrorReply> {
+    let index = known.ports.iter().position(|port| port.name == name);
+    index.ok_or_else(|| invalid(key, format!("no open port is named '{name}'")))
+}
+
+/// Whether a field is drawn for each frame: then the sequence number does not say
+/// which flow a frame is of.
+pub(super) fn is_drawn(spec: &StreamSpec) -> bool {
+    let drawn = |program: &FieldProgram| matches!(program.op, Op::Zipf { .. });
+    spec.fields.iter().any(drawn)
 }

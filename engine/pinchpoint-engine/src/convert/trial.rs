@@ -2,7 +2,7 @@
 
 use super::elsewhere::{add_elsewhere, check_elsewhere};
 use super::slices::Turns;
-use super::stream::{pacer, rate_fps};
+use super::stream::{find, is_drawn, pacer, rate_fps, rx_ports};
 use super::template::{Block, spec};
 use super::{Known, KnownPort, MAX_NAME, check, check_core, invalid};
 use crate::protocol::{ErrorReply, RunRequest, Shape, StreamRequest};
@@ -13,7 +13,7 @@ use pinchpoint_port::{BURST, Backend};
 use pinchpoint_traffic::flows::{FlowMap, MAX_TRACKED};
 use pinchpoint_traffic::program::FrameProgram;
 use pinchpoint_traffic::recipe::{Recipe, RecipeChecksum, RecipeField};
-use pinchpoint_traffic::spec::{FieldProgram, Op, SpecError, StreamSpec};
+use pinchpoint_traffic::spec::{SpecError, StreamSpec};
 use pinchpoint_wire::FCS_LEN;
 use pinchpoint_workload::streams::plan::Part;
 use pinchpoint_workload::streams::{Plan, PlannedStream, WorkerPlan};
@@ -217,41 +217,6 @@ fn add_stream(
     Ok(())
 }
 
-/// The ports that expect a stream: they can receive.
-pub(super) fn rx_ports(
-    request: &StreamRequest,
-    known: &Known,
-    key: &str,
-) -> Result<Vec<usize>, ErrorReply> {
-    check(
-        request.rx_port.is_none() || request.rx_ports.is_empty(),
-        format!("{key}.rx_ports"),
-        "expected an empty list where rx_port is given: a stream has one receiver or a list of them",
-    )?;
-    let one = request
-        .rx_port
-        .iter()
-        .map(|name| (format!("{key}.rx_port"), name));
-    let several = request.rx_ports.iter().enumerate();
-    let several = several.map(|(k, name)| (format!("{key}.rx_ports[{k}]"), name));
-    let mut found = Vec::new();
-    for (key, name) in one.chain(several) {
-        let index = find(name, known, &key)?;
-        check(
-            known.ports[index].rx_ring > 0,
-            &key,
-            format!("port '{name}' only sends; its option rx=1 lets it receive"),
-        )?;
-        check(
-            !found.contains(&index),
-            &key,
-            format!("expected another port, '{name}' is in the list already"),
-        )?;
-        found.push(index);
-    }
-    Ok(found)
-}
-
 /// How many frames the part of a stream has, if the stream has a number of them.
 fn counted(
     request: &StreamRequest,
@@ -276,13 +241,6 @@ fn counted(
     )?;
     let before = |part: u64| u128::from(part) * u128::from(frames) / u128::from(block.parts);
     Ok(Some((before(block.part + 1) - before(block.part)) as u64))
-}
-
-/// Whether a field is drawn for each frame: then the sequence number does not say
-/// which flow a frame is of.
-pub(super) fn is_drawn(spec: &StreamSpec) -> bool {
-    let drawn = |program: &FieldProgram| matches!(program.op, Op::Zipf { .. });
-    spec.fields.iter().any(drawn)
 }
 
 /// What writes the frames of a part, or has the kernel make them.
@@ -474,11 +432,6 @@ fn check_options(request: &RunRequest, allowed_cores: &[usize]) -> Result<(), Er
 
 fn nanoseconds(seconds: f64) -> u64 {
     (seconds * 1e9).round() as u64
-}
-
-fn find(name: &str, known: &Known, key: &str) -> Result<usize, ErrorReply> {
-    let index = known.ports.iter().position(|port| port.name == name);
-    index.ok_or_else(|| invalid(key, format!("no open port is named '{name}'")))
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ fn a_dry_run_prints_lines_that_the_engine_takes() {
     ];
     let lines = stdout(&pair(&[&args[..], &SLOW].concat()));
     let parsed: Vec<Value> = lines.lines().map(|line| line.parse().unwrap()).collect();
+    assert_eq!(parsed[0]["longest_frame_bytes"], 1518);
     assert_eq!(parsed[1]["streams"][1]["tx_port"], "a#2");
     let fields = |k: usize| parsed[1]["streams"][k]["fields"].to_string();
     assert!(fields(0).starts_with(r#"[{"field":"ipv4.dst","op":{"increment":{"count":65535"#));

@@ -73,8 +73,12 @@ fn vhost_user_meets_virtio_user() {
     ];
     let log = std::env::temp_dir().join(format!("pp-test-{}.log", std::process::id()));
     let mut engine = Engine::start_with(std::fs::File::create(&log).unwrap().into());
-    let answer = engine.ask(&open(&ports, &EAL));
+    let mut request = open(&ports, &EAL);
+    request["longest_frame_bytes"] = json!(1518);
+    let answer = engine.ask(&request);
     assert_eq!(answer["ports"][1]["rx_ring"], 1024, "{answer}");
+    let carried = answer["ports"][1]["max_frame_bytes"].as_u64().unwrap();
+    assert!((1518..=2002).contains(&carried), "{answer}");
     let there = stream(0, "guest", "switch", json!(100_000.0));
     let back = stream(1, "switch", "guest", json!(100_000.0));
     let result = engine.ask(&run(0.2, &[there, back]));

@@ -81,7 +81,7 @@ unsafe extern "C" {
         lens: *const u16,
         n: u16,
     ) -> u16;
-    pub(super) fn pp_tx(port: u16, queue: u16, mbufs: *mut *mut Mbuf, n: u16) -> u16;
+    pub(super) fn pp_tx(port: u16, queue: u16, mbufs: *mut *mut Mbuf, n: u16, shared: u8) -> u16;
     pub(super) fn pp_rx(
         port: u16,
         queue: u16,
@@ -90,7 +90,7 @@ unsafe extern "C" {
         lens: *mut u16,
         n: u16,
     ) -> u16;
-    pub(super) fn pp_free(mbufs: *mut *mut Mbuf, n: u16);
+    pub(super) fn pp_free(mbufs: *mut *mut Mbuf, n: u16, shared: u8);
     pub(super) fn pp_missed(port: u16, missed: *mut u64) -> c_int;
     pub(super) fn pp_xstats_names(port: u16, names: *mut XstatName, max: c_uint) -> c_int;
     pub(super) fn pp_xstats(port: u16, values: *mut Xstat, max: c_uint) -> c_int;

@@ -9,6 +9,7 @@ mod attach;
 mod eal;
 mod ffi;
 
+use crate::ahead::{AHEAD, prefetch_frame};
 use crate::{BURST, OpenError, Patience, Port, PortSpec, SessionSpec, Sink, Source};
 use ffi::{Info, Mbuf, Mempool, Xstat, XstatName};
 use pinchpoint_wire::ethernet::Mac;
@@ -22,7 +23,8 @@ pub(crate) use eal::Registration;
 /// that DPDK allows.
 const CACHE: u32 = 512;
 /// Bytes of data a buffer holds: the longest frame, or else a standard one.
-const ROOMS: [u16; 2] = [9216, 2048];
+const ROOMS: [u16; 2] = [9216, STANDARD_ROOM];
+const STANDARD_ROOM: u16 = 2048;
 /// Of a heap's bytes, what ends of pages and the ring of the pool leave to buffers.
 const USABLE: f64 = 0.98;
 /// Bytes of a buffer that frames leave to a driver's own header and to tags.
@@ -31,6 +33,8 @@ const RESERVE: u16 = 64;
 const ETHERNET_HEADER: u16 = 14;
 /// Largest MTU asked for: that of a frame of 9,022 bytes with its FCS.
 const MAX_MTU: u16 = 9004;
+/// The driver whose peer, a vhost-user switch, reads and writes our buffers from its own core.
+const SHARING: &str = "net_virtio_user";
 
 /// The version of DPDK, as `DPDK 22.11.11`.
 pub(crate) fn version() -> String {
@@ -70,13 +74,13 @@ unsafe impl Sync for Pool {}
 impl Pool {
     /// Enough buffers to fill every ring, a cache for each worker and the main
     /// thread, and the bursts in hand.
-    fn new(specs: &[&PortSpec], workers: usize) -> Result<Self, OpenError> {
+    fn new(specs: &[&PortSpec], workers: usize, longest: Option<usize>) -> Result<Self, OpenError> {
         let rings = |spec: &&PortSpec| (spec.rx_ring + spec.tx_ring) * u32::from(spec.queues);
         let rings: u32 = specs.iter().map(rings).sum();
         let caches = (workers as u32 + 1) * CACHE;
         let mbufs = rings + caches + 1024;
         let name = c"pinchpoint";
-        for room in rooms(mbufs) {
+        for room in rooms(mbufs, longest) {
             // SAFETY: the name ends with a zero byte and is copied.
             let raw = unsafe { ffi::pp_pool_create(name.as_ptr(), mbufs, CACHE, room) };
             if !raw.is_null() {
@@ -91,12 +95,16 @@ impl Pool {
     }
 }
 
-/// The rooms to try: the largest that fits into the memory that the EAL was given.
+/// The rooms to try: a standard one where no frame is longer, since large buffers spread frames
+/// over more pages; otherwise the largest that fits into the memory that the EAL was given.
 ///
 /// Where none fits, as without `-m`, DPDK takes more hugepages, and the largest for which
 /// there are enough is used. It is not so where one fits: another program of the bench
 /// may be about to take those pages.
-fn rooms(mbufs: u32) -> Vec<u16> {
+fn rooms(mbufs: u32, longest: Option<usize>) -> Vec<u16> {
+    if longest.is_some_and(|longest| longest <= max_len(mtu(STANDARD_ROOM))) {
+        return vec![STANDARD_ROOM];
+    }
     // SAFETY: DPDK is initialised.
     let usable = unsafe { ffi::pp_heap_free() } as f64 * USABLE;
     // SAFETY: plain arithmetic.
@@ -105,6 +113,16 @@ fn rooms(mbufs: u32) -> Vec<u16> {
         Some(room) => vec![room],
         None => ROOMS.to_vec(),
     }
+}
+
+/// The MTU of a port whose buffers have this room.
+fn mtu(room: u16) -> u16 {
+    MAX_MTU.min(room - RESERVE)
+}
+
+/// Bytes of the longest frame within an MTU.
+fn max_len(mtu: u16) -> usize {
+    usize::from(mtu + ETHERNET_HEADER)
 }
 
 #[cfg(debug_assertions)]
@@ -131,6 +149,8 @@ struct Device {
     mode: String,
     mac: Option<Mac>,
     is_vdev: bool,
+    /// Whether its peer shares its buffers, from another core.
+    shared: bool,
     /// Whether its driver knows the state of its link.
     knows_link: bool,
     max_len: usize,
@@ -161,7 +181,8 @@ pub(crate) fn open(
     patience: Patience<'_>,
 ) -> Result<Vec<Vec<DpdkPort>>, OpenError> {
     eal::init(session)?;
-    let pool = Arc::new(Pool::new(specs, session.worker_cores.len())?);
+    let workers = session.worker_cores.len();
+    let pool = Arc::new(Pool::new(specs, workers, session.longest_frame)?);
     let open = |spec: &&PortSpec| {
         let device = Device::open(spec, &pool, patience).map_err(|error| error.at(&spec.name))?;
         let device = Arc::new(device);
@@ -191,6 +212,7 @@ impl Device {
             mode: String::new(),
             mac: None,
             is_vdev: false,
+            shared: false,
             knows_link: attach::knows_link(&spec.device),
             max_len: 0,
             rings: (0, 0),
@@ -213,7 +235,7 @@ impl Device {
             settings: [0; 160],
         };
         let (rx_ring, tx_ring) = (spec.rx_ring as u16, spec.tx_ring as u16);
-        let mtu = MAX_MTU.min(self.pool.room - RESERVE);
+        let mtu = mtu(self.pool.room);
         // SAFETY: the port exists, the pool and `info` outlive the call.
         let rc = unsafe {
             ffi::pp_start(
@@ -230,6 +252,7 @@ impl Device {
             return Err(refusal(spec, rc, info.max_queues));
         }
         self.mode = text(info.driver.as_ptr());
+        self.shared = self.mode == SHARING;
         if info.is_vdev == 0 {
             self.mode += ", ";
             self.mode += &text(info.settings.as_ptr());
@@ -237,7 +260,7 @@ impl Device {
         self.mac = (info.has_mac != 0).then_some(Mac(info.mac));
         self.is_vdev = info.is_vdev != 0;
         // A device may accept less than it was asked for.
-        self.max_len = usize::from(mtu.min(info.mtu) + ETHERNET_HEADER);
+        self.max_len = max_len(mtu.min(info.mtu));
         self.rings = (u32::from(info.rx_ring), u32::from(info.tx_ring));
         Ok(())
     }
@@ -293,8 +316,15 @@ impl Port for DpdkPort {
         }
         // SAFETY: the first `count` entries are buffers this port holds; the
         // call takes or frees every one of them.
-        let taken =
-            unsafe { ffi::pp_tx(device.id, self.queue, self.mbufs.as_mut_ptr(), count as u16) };
+        let taken = unsafe {
+            ffi::pp_tx(
+                device.id,
+                self.queue,
+                self.mbufs.as_mut_ptr(),
+                count as u16,
+                u8::from(device.shared),
+            )
+        };
         usize::from(taken)
     }
 
@@ -315,15 +345,23 @@ impl Port for DpdkPort {
             return 0;
         }
         let count = usize::from(got).min(BURST);
+        let frames = self.data[..count].iter().zip(&self.lens);
+        for (&data, &len) in frames.clone().take(AHEAD) {
+            prefetch_frame(data, usize::from(len));
+        }
         sink.arrived(count);
-        for (&data, &len) in self.data[..count].iter().zip(&self.lens) {
+        let mut ahead = frames.clone().skip(AHEAD);
+        for (&data, &len) in frames {
+            if let Some((&data, &len)) = ahead.next() {
+                prefetch_frame(data, usize::from(len));
+            }
             // SAFETY: entry `i` points at `lens[i]` bytes of a buffer that is
             // not freed before the loop ends.
             sink.frame(unsafe { std::slice::from_raw_parts(data, usize::from(len)) });
         }
         // SAFETY: the first `got` entries were received above and are freed
         // once.
-        unsafe { ffi::pp_free(self.mbufs.as_mut_ptr(), got) };
+        unsafe { ffi::pp_free(self.mbufs.as_mut_ptr(), got, u8::from(self.device.shared)) };
         count
     }
 

@@ -14,6 +14,7 @@ fn open_one(device: &str, queues: u16) -> Vec<DpdkPort> {
             .map(str::to_owned)
             .to_vec(),
         worker_cores: vec![0],
+        longest_frame: None,
     };
     let spec = PortSpec {
         name: "port".to_owned(),
@@ -35,14 +36,23 @@ fn open_one(device: &str, queues: u16) -> Vec<DpdkPort> {
 #[ignore = "needs root"]
 fn buffers_have_the_largest_room_that_fits_into_the_memory_given() {
     let held = open_one("net_null4", 1); // with 256 MiB
-    assert_eq!(rooms(10_000), [9216]);
+    assert_eq!(rooms(10_000, None), [9216]);
     assert_eq!(
-        rooms(60_000),
+        rooms(60_000, None),
         [2048],
         "more memory is not taken for longer frames"
     );
-    assert_eq!(rooms(1_000_000), ROOMS, "without enough, DPDK takes more");
+    let most = rooms(1_000_000, None);
+    assert_eq!(most, ROOMS, "without enough, DPDK takes more");
+    assert_eq!(rooms(10_000, Some(1999)), [9216]);
     drop(held);
+}
+
+#[test]
+fn buffers_have_no_larger_room_than_the_longest_frame_needs() {
+    for longest in [60, 1514, 1998] {
+        assert_eq!(rooms(10_000, Some(longest)), [2048]);
+    }
 }
 
 #[test]
@@ -118,7 +128,7 @@ fn frames_without_a_buffer_are_counted_as_the_engines() {
     assert!(port.stats().contains(&counted), "{:?}", port.stats());
     for chunk in held.chunks_mut(BURST) {
         // SAFETY: each was taken above and is given back once.
-        unsafe { ffi::pp_free(chunk.as_mut_ptr(), chunk.len() as u16) }
+        unsafe { ffi::pp_free(chunk.as_mut_ptr(), chunk.len() as u16, 1) }
     }
     assert_eq!(frames(&mut port), 8);
     drop(port);

@@ -144,13 +144,8 @@ impl Client {
     #[inline(always)]
     pub fn opened(&mut self, count: u64) {
         self.counts.open(count);
-        self.add(count, State::Opened);
-    }
-
-    #[inline(always)]
-    fn add(&mut self, count: u64, state: State) {
         for _ in 0..count {
-            self.outstanding.push(state);
+            self.outstanding.push(State::Opened);
             self.next = self.sender.plan.after(self.next);
         }
     }
@@ -160,28 +155,33 @@ impl Client {
         self.counts.unsent += count;
     }
 
+    /// Gives up the next `excess` connections, at no cost for each: a client that is asked for more
+    /// than it can open does not open fewer for that.
     #[inline(never)]
     fn skip(&mut self, excess: u64) {
         let skipped = excess.min(self.outstanding.room());
         self.counts.shortfall += skipped;
-        self.add(skipped, State::Ended);
+        self.outstanding.skip(skipped);
+        self.next = self.sender.plan.place(self.outstanding.next());
     }
 
     #[inline(always)]
     fn expire(&mut self, now_ns: u64) {
         let lasting_ns = self.schedule.lasting_ns();
         while let Some((n, state)) = self.outstanding.oldest() {
-            if state != State::Ended {
-                if now_ns < self.planned_ns(n) + lasting_ns {
-                    return;
-                }
-                self.counts.unfinished -= 1;
-                *match state {
-                    State::Opened => &mut self.counts.timed_out_connecting,
-                    State::Established => &mut self.counts.timed_out_answering,
-                    _ => &mut self.counts.timed_out_closing,
-                } += 1;
+            if state == State::Ended {
+                self.outstanding.pop_ended();
+                continue;
             }
+            if now_ns < self.planned_ns(n) + lasting_ns {
+                return;
+            }
+            self.counts.unfinished -= 1;
+            *match state {
+                State::Opened => &mut self.counts.timed_out_connecting,
+                State::Established => &mut self.counts.timed_out_answering,
+                _ => &mut self.counts.timed_out_closing,
+            } += 1;
             self.outstanding.pop();
         }
     }

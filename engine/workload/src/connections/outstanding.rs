@@ -130,14 +130,91 @@ impl Outstanding {
         self.note(self.known.end - 1, Progress::default());
     }
 
+    /// Adds the next `count` connections, none of which is opened; there must be
+    /// [`room`](Self::room).
+    pub fn skip(&mut self, count: u64) {
+        debug_assert!(count <= self.room());
+        let mut n = self.known.end;
+        self.known.end += count;
+        while n < self.known.end {
+            let (word, shift) = self.place(n);
+            let slots = (IN_WORD - shift / BITS).min(self.known.end - n);
+            let states = u64::MAX >> (BITS * (IN_WORD - slots)) << shift;
+            self.words[word] &= !states;
+            n += slots;
+        }
+    }
+
     /// Forgets the oldest connection.
     #[inline(always)]
     pub fn pop(&mut self) {
         self.known.start += 1;
     }
 
+    /// Forgets the oldest connections up to the first that has not ended.
+    #[inline(always)]
+    pub fn pop_ended(&mut self) {
+        loop {
+            let (word, shift) = self.place(self.known.start);
+            let ended = u64::from((self.words[word] >> shift).trailing_zeros()) / BITS;
+            let known = self.known.end - self.known.start;
+            let ended = ended.min(IN_WORD - shift / BITS).min(known);
+            if ended == 0 {
+                return;
+            }
+            self.known.start += ended;
+        }
+    }
+
     fn place(&self, n: u64) -> (usize, u64) {
         let slot = n & (self.room - 1);
         ((slot / IN_WORD) as usize, slot % IN_WORD * BITS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const STATES: [State; 4] = [
+        State::Ended,
+        State::Opened,
+        State::Established,
+        State::Answered,
+    ];
+
+    proptest! {
+        /// Slots are used again and again, so that what stood in them before must not count.
+        #[test]
+        fn many_at_once_are_the_same_as_one_by_one(
+            steps in prop::collection::vec((0..200u64, prop::collection::vec(0..4usize, 0..20)), 1..40),
+        ) {
+            let (mut bulk, mut single) = (Outstanding::new(256, false), Outstanding::new(256, false));
+            for (skipped, opened) in steps {
+                let skipped = skipped.min(bulk.room());
+                bulk.skip(skipped);
+                for _ in 0..skipped {
+                    single.push(State::Ended);
+                }
+                for state in opened.into_iter().map(|state| STATES[state]) {
+                    if bulk.room() == 0 {
+                        bulk.pop();
+                        single.pop();
+                    }
+                    bulk.push(state);
+                    single.push(state);
+                }
+                bulk.pop_ended();
+                while single.oldest().is_some_and(|(_, state)| state == State::Ended) {
+                    single.pop();
+                }
+                prop_assert_eq!(bulk.oldest(), single.oldest());
+                prop_assert_eq!((bulk.next(), bulk.room()), (single.next(), single.room()));
+                for n in single.oldest().map_or(0..0, |(n, _)| n..single.next()) {
+                    prop_assert_eq!(bulk.state(n), single.state(n));
+                }
+            }
+        }
     }
 }

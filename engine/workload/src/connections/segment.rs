@@ -23,6 +23,8 @@ const MIN_FRAME: usize = 64 - FCS_LEN;
 const MSS_V4: [u8; 4] = [2, 4, 0x05, 0xb4];
 const MSS_V6: [u8; 4] = [2, 4, 0x05, 0xa0];
 const TTL: u8 = 64;
+/// What all segments over IPv4 begin with.
+const IPV4: ipv4::Template = ipv4::Template::new(TTL, ipv4::PROTOCOL_TCP);
 const WINDOW: u16 = 0xffff;
 /// The TCP option in which a full-NAT balancer tells a backend the client's address.
 const TOA: u8 = 254;
@@ -275,20 +277,9 @@ impl Outgoing {
 
     #[inline(always)]
     fn write_v4(&self, (src, dst): (Ipv4Addr, Ipv4Addr), out: &mut [u8]) {
-        let packet = ipv4::Header {
-            src,
-            dst,
-            ttl: TTL,
-            dscp: 0,
-            ecn: 0,
-            identification: 0,
-            dont_fragment: true,
-            protocol: ipv4::PROTOCOL_TCP,
-            options: &[],
-            payload_len: self.segment_len() as u16,
-        };
-        packet.emit(out).expect("room for a header without options");
-        self.write_segment((src, dst), &mut out[ipv4::HEADER_LEN..]);
+        let (header, rest) = out.split_first_chunk_mut().expect("room for a header");
+        IPV4.emit(header, (src, dst), self.segment_len() as u16);
+        self.write_segment((src, dst), rest);
     }
 
     #[inline(never)]

@@ -19,6 +19,8 @@ pub const MOST_SOURCES: usize = 1 << 16;
 /// Segments by source address.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sources {
+    /// The first address and its count. Often it is the only one: it is not hashed.
+    first: Option<(u128, u64)>,
     by_address: HashMap<u128, u64, RandomState>,
     /// Of addresses beyond [`MOST_SOURCES`].
     pub others: u64,
@@ -28,9 +30,12 @@ impl Sources {
     /// One more of `address`, as in an [`End`].
     #[inline]
     pub fn add(&mut self, address: u128) {
-        if let Some(count) = self.by_address.get_mut(&address) {
+        let (first, count) = self.first.get_or_insert((address, 0));
+        if *first == address {
             *count += 1;
-        } else if self.by_address.len() < MOST_SOURCES {
+        } else if let Some(count) = self.by_address.get_mut(&address) {
+            *count += 1;
+        } else if self.by_address.len() + 1 < MOST_SOURCES {
             self.by_address.insert(address, 1);
         } else {
             self.others += 1;
@@ -39,11 +44,9 @@ impl Sources {
 
     /// The addresses with their counts, in order.
     pub fn sorted(&self) -> Vec<(IpAddr, u64)> {
-        let mut all: Vec<_> = self
-            .by_address
-            .iter()
-            .map(|(&one, &count)| (ip(one), count))
-            .collect();
+        let others = self.by_address.iter().map(|(&bits, &count)| (bits, count));
+        let all = self.first.into_iter().chain(others);
+        let mut all: Vec<_> = all.map(|(bits, count)| (ip(bits), count)).collect();
         all.sort_unstable();
         all
     }
@@ -85,8 +88,10 @@ pub struct Strays {
 #[derive(Debug, Clone)]
 pub struct Server {
     own: Mac,
-    /// By address and port.
-    numbers: HashMap<(u128, u16), u16, RandomState>,
+    /// By number.
+    ends: Vec<End>,
+    /// By address and port, where there are several.
+    numbers: HashMap<End, u16, RandomState>,
     answer_len: u32,
     key: u64,
     /// Of every connection, in the place of a hash.
@@ -105,9 +110,8 @@ impl Server {
         let numbered = backends.iter().enumerate();
         Self {
             own,
-            numbers: numbered
-                .map(|(number, &at)| ((at.bits, at.port), number as u16))
-                .collect(),
+            ends: backends.to_vec(),
+            numbers: numbered.map(|(number, &at)| (at, number as u16)).collect(),
             answer_len,
             key,
             same_first_seq: None,
@@ -175,10 +179,9 @@ impl Server {
     /// Where the backend with that address is.
     pub fn mac_of(&self, address: IpAddr) -> Option<Mac> {
         let wanted = bits(address);
-        let mut ends = self.numbers.iter();
-        let (_, &number) = ends.find(|&(&(bits, _), _)| bits == wanted)?;
+        let number = self.ends.iter().position(|end| end.bits == wanted)?;
         Some(match self.direct {
-            Some(_) => after(self.own, number),
+            Some(_) => after(self.own, number as u16),
             None => self.own,
         })
     }
@@ -187,8 +190,10 @@ impl Server {
     #[inline(always)]
     fn number(&self, segment: &Incoming<'_>) -> Option<u16> {
         let Some(service) = self.direct else {
-            let to = (segment.dst.bits, segment.dst.port);
-            return self.numbers.get(&to).copied();
+            return match self.ends[..] {
+                [only] => (only == segment.dst).then_some(0),
+                _ => self.numbers.get(&segment.dst).copied(),
+            };
         };
         let number = number_of(segment.to).wrapping_sub(number_of(self.own));
         let is_known = segment.dst == service && number < self.backends.len() as u64;
@@ -314,4 +319,23 @@ fn first_seq(segment: &Incoming<'_>, key: u64) -> u32 {
         (end.bits >> 64) as u64 ^ (end.bits as u64).rotate_left(16) ^ u64::from(end.port)
     };
     mix(mix(folded(segment.src) ^ key) ^ folded(segment.dst)) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn sources_beyond_those_that_are_counted_one_by_one_are_others() {
+        let mut sources = Sources::default();
+        let bits = |n: u64| End::new(Ipv4Addr::from_bits(n as u32), 0).bits;
+        for n in (0..MOST_SOURCES as u64 + 5).chain([0, 1, 1]) {
+            sources.add(bits(n));
+        }
+        let sorted = sources.sorted();
+        assert_eq!((sorted.len(), sources.others), (MOST_SOURCES, 5));
+        let counts: Vec<u64> = sorted[..3].iter().map(|&(_, count)| count).collect();
+        assert_eq!(counts, [2, 3, 1]);
+    }
 }

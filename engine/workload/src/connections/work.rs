@@ -349,15 +349,16 @@ impl Workload for Connections {
                 .as_mut()
                 .and_then(|server| server.react(&segment))
         };
-        let (port, reply) = match reply {
-            Some(answer) if !self.is_client(port) && self.is_direct() => {
-                (0, self.hand_over(&answer, now_ns))
-            }
-            reply => (port, reply),
+        let Some(reply) = &reply else {
+            return;
         };
-        if let Some(reply) = reply {
-            replies.push(port, reply.frame_len(), |out| reply.write(out));
+        if self.is_direct() && !self.is_client(port) {
+            if let Some(next) = self.hand_over(reply, now_ns) {
+                replies.push(0, next.frame_len(), |out| next.write(out));
+            }
+            return;
         }
+        replies.push(port, reply.frame_len(), |out| reply.write(out));
     }
 
     #[inline(always)]
@@ -394,6 +395,8 @@ impl Workload for Connections {
 }
 
 impl Standing for Connections {
+    const LONGEST_FRAME: Option<usize> = Some(LONGEST);
+
     fn account(&mut self, core: &mut Core<'_>) -> Account {
         Account {
             ran: self.watched.ran(core),

@@ -1,7 +1,6 @@
 //! What follows once everything is sent.
 
-use super::slices::SliceCounts;
-use super::trial::Stage;
+use super::stage::{AllSent, Stage};
 use super::work::{Stream, Streams};
 use pinchpoint_port::{AnyPort, BURST, Port};
 use pinchpoint_worker::{Core, Idle, WorkerPort};
@@ -13,25 +12,6 @@ const LONGEST_DRAIN: u64 = 10;
 /// nothing arrives: what arrives then has waited for half the drain at least, so
 /// that its latency is wrong by less than a hundredth.
 const REST: u64 = 256;
-
-/// The end of sending, and the drain that follows.
-pub(super) struct AllSent {
-    pub(super) at_ns: u64,
-    pub(super) busy_share: f64,
-    pub(super) slices: Vec<SliceCounts>,
-    /// Turns that a drain which is over may still take, to empty the rings.
-    turns_left: usize,
-    /// Frames of this trial that had arrived when this was last looked at, and
-    /// when their number last grew.
-    delivered: u64,
-    last_ns: u64,
-    /// Whether the drain was over in the turn before.
-    looked: bool,
-    /// When this worker saw that the other engines have sent.
-    released_ns: Option<u64>,
-    /// Whether the core was given away in the turn before.
-    rested: bool,
-}
 
 impl Streams<'_> {
     /// Sending is over: informs the other workers.

@@ -11,6 +11,7 @@
 //! | [`slices`], [`hold`] | groups of streams that take turns in a trial, and processes stopped meanwhile |
 //! | [`live`] | how a running trial is watched, stopped and kept in step |
 //! | `merge`, [`outcome`] | the workers' parts, put together |
+//! | `stage` | how far a trial has come |
 //! | [`loopback`] | what the engine itself adds to a latency |
 
 mod drain;
@@ -25,10 +26,12 @@ mod ports;
 mod send;
 mod sliced;
 pub mod slices;
+mod stage;
 mod trial;
 mod work;
 
 pub use live::Live;
 pub use outcome::Outcome;
 pub use plan::{Plan, PlannedStream, WorkerPlan};
-pub use trial::{Running, Stage, WorkersPorts, start};
+pub use stage::Stage;
+pub use trial::{Running, WorkersPorts, start};

@@ -4,6 +4,7 @@ use super::live::Live;
 use super::merge::merge;
 use super::outcome::{Outcome, Share};
 use super::plan::Plan;
+use super::stage::Stage;
 use super::{ports, work};
 use pinchpoint_port::sched;
 use pinchpoint_worker::{Clock, WorkerPort};
@@ -20,15 +21,6 @@ pub struct Running {
     plan: Arc<Plan>,
     live: Arc<Live>,
     threads: Vec<JoinHandle<Returned>>,
-}
-
-/// How far a trial has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
-    /// All workers have sent.
-    Sent,
-    /// It has ended, however it did.
-    Ended,
 }
 
 /// Ports, by worker, that a trial gives back.

@@ -1,6 +1,5 @@
 //! The streams of one worker.
 
-use super::drain::AllSent;
 use super::hold::ReleaseAtEnd;
 use super::keep::Recorder;
 use super::live::{Live, Sample};
@@ -9,7 +8,7 @@ use super::plan::{Part, Plan, PlannedStream};
 use super::ports::{self, Baseline, Every, Transmitted, live_number};
 use super::send::{Keeping, Plain};
 use super::slices::Slicer;
-use super::trial::Stage;
+use super::stage::{AllSent, Stage};
 use pinchpoint_port::{Port, ThreadGuard};
 use pinchpoint_traffic::account::{Account, Expected, Sender, Settings as AccountSettings};
 use pinchpoint_wire::answer;
