@@ -1,6 +1,6 @@
 """Curves: every metric of a sweep against its factors, repeats put together into estimates.
 
-Did the datapath see the factor? A rule that no frame needs costs nothing, and proves nothing.
+Did the datapath see the factor? A rule that no frame needs proves nothing where the rate stays the same, too.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,9 +12,10 @@ from pinchpoint.model.groups import grouped
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import BOUNDS, Outcome, ScenarioResult
 from pinchpoint.model.scenario import Factor, Level
-from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Refusal, SweepInfo
-from pinchpoint.model.terms import answered_by
+from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Need, Refusal, SweepInfo
+from pinchpoint.model.terms import RATES, answered_by, is_band
 from pinchpoint.stats.estimate import bound_of, estimate
+from pinchpoint.stats.ratio import ratio
 
 DISTURBED = "disturbed by the host"
 _OF_WINDOWS = ("bandwidth", "rr", "crr")  # measures that had no bounds in runs of earlier releases
@@ -25,7 +26,7 @@ _FLOWS, _MASKS = "datapath flows", "datapath masks"
 _COUNTS = (_FLOWS, _MASKS, "conntrack entries")
 MOST_LISTED = 20_000  # flows; of more, their masks are not counted
 _COUNT_NOISE = 2.0  # a neighbour's ARP or ND flow comes and goes
-_NOISE = 0.05  # of a count, and in shares
+_NOISE = 0.05  # of a count or a rate, and in shares
 _CLEAR = 10  # a factor must have changed by this many times the noise to be missed
 # Factors in these units say how big or fast something is; no datapath flow is expected of them.
 _MAGNITUDES = frozenset({"B", "bytes", "s", "ms", "us", "fps", "pps", "kpps", "Mpps", "bit/s", "1/s", "%"})
@@ -84,7 +85,15 @@ def _point(repeats: Sequence[ScenarioResult]) -> CurvePoint:
     verdict, limit = (first.verdict.headline, first.verdict.limit.value) if first.verdict else ("", "")
     names, outcome = tuple(result.scenario for result in repeats), first.outcome.value
     point = CurvePoint(first.levels, outcome, first.reason, combined.estimates, verdict, "", names, limit)
-    return replace(point, notes=notes, cautions=cautions, refusals=combined.refusals)
+    return replace(point, notes=notes, cautions=cautions, refusals=combined.refusals, bench=_bench(measured))
+
+
+def _bench(measured: Sequence[ScenarioResult]) -> Mapping[Need, int] | None:
+    """The least that the benches of the repeats had; None if one of them did not record it."""
+    recorded = [result.bench for result in measured if result.bench is not None]
+    if not recorded or len(recorded) < len(measured):
+        return None
+    return {need: min(bench.get(need, 0) for bench in recorded) for need in recorded[0]}
 
 
 def metrics_of(result: ScenarioResult) -> list[Metric]:
@@ -204,7 +213,8 @@ def _unseen(factors: Sequence[Factor], points: Sequence[CurvePoint], point: Curv
     carried = f"{units.counted(flows, 'datapath flow')} and {units.counted(masks, 'mask')} carried the traffic"
     for factor in filter(_of_the_datapath, factors):
         first = _first(factor, points, point)
-        if first is not None and _grew(factor, first, point) and not any(_changed(first, point)):
+        is_seen = first is None or any(_changed(first, point)) or any(_rate_changed(first, point))
+        if first is not None and not is_seen and _grew(factor, first, point):
             before, after = (units.level(at.levels[factor.name]) for at in (first, point))
             yield f"{after} {factor.name}, but {carried}, as with {before}: the datapath did not see the factor"
 
@@ -239,3 +249,12 @@ def _changed(first: CurvePoint, point: CurvePoint) -> Iterator[bool]:
         if after and (is_share or name in _COUNTS):
             noise = _NOISE if is_share else max(_COUNT_NOISE, _NOISE * before.value)
             yield abs(after.value - before.value) > noise
+
+
+def _rate_changed(first: CurvePoint, point: CurvePoint) -> Iterator[bool]:
+    """Of each rate whether it moved by more than noise, and beyond its interval where it has one."""
+    for name, before in first.estimates.items():
+        change = ratio(point.estimates.get(name), before)
+        if change and (before.unit in RATES or name == RELATIVE) and not is_band(name):
+            is_known = change.low is not None and change.high is not None
+            yield abs(change.value - 1) > _NOISE and (change.tells_apart or not is_known)

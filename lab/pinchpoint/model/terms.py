@@ -19,6 +19,8 @@ CAUSES: Final[Mapping[Cause, str]] = {
     Cause.DEVICE_DIED: "the device died",
 }
 """Why trials were discarded, in words that many trials share."""
+RATES: Final = ("fps", "bit/s", "1/s")
+"""Units of metrics that say how much was carried in a second."""
 THREAD_BUSY: Final = "thread busy"
 """The metric of the busiest forwarding thread's busy share."""
 _LOOKUP_SHARE: Final = "lookup share of "

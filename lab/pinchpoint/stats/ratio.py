@@ -1,32 +1,6 @@
 """Ratios of estimates with their intervals; pure."""
 
-from dataclasses import dataclass
-
-from pinchpoint.model import units
-from pinchpoint.model.study import Bound, Estimate
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """One estimate over another; the ends combine the worst ends of both, so they cover at least as often."""
-
-    value: float
-    low: float | None
-    high: float | None
-    bound: Bound = Bound.FOUND  # AT_LEAST: the true ratio is no smaller; BELOW: no larger; BETWEEN: only the ends count
-
-    def __str__(self) -> str:
-        """E.g. `2.04 x [1.90 .. 2.20]`, `at least 2.04 x`, `between 1.9 and 2.2 x`."""
-        said = {Bound.AT_LEAST: "at least ", Bound.BELOW: "at most "}.get(self.bound, "") + units.times(self.value)
-        if self.low is None or self.high is None:
-            return said
-        low, high = (units.times(end).removesuffix(" x") for end in (self.low, self.high))
-        return f"between {low} and {high} x" if self.bound is Bound.BETWEEN else f"{said} [{low} .. {high}]"
-
-    @property
-    def tells_apart(self) -> bool:
-        """Whether 1, which means no difference, lies outside the interval; with no interval it does not."""
-        return self.low is not None and self.high is not None and not self.low <= 1.0 <= self.high
+from pinchpoint.model.study import Bound, Estimate, Ratio
 
 
 def ratio(over: Estimate | None, under: Estimate | None) -> Ratio | None:
