@@ -183,7 +183,7 @@ def print_stored(stored: StoredRun, as_json: bool) -> None:
     elif as_json:
         click.echo(msgspec.json.encode(stored.result))
     else:
-        print_result(stored.result, stored.folder.path)
+        print_result(stored)
 
 
 def failed(stored: StoredRun) -> int:

@@ -27,7 +27,7 @@ from pinchpoint.model.campaign import MachineProgress, Progress
 from pinchpoint.model.comparison import Comparison, Judged, State
 from pinchpoint.model.errors import UNDECIDED, WORSE, InputError, StoreError
 from pinchpoint.model.measurement import Measurement, Metric
-from pinchpoint.model.result import Outcome, RunResult, ScenarioResult
+from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.study import Bound
 from pinchpoint.model.trial import Trial, TrialValidity
@@ -58,9 +58,9 @@ def redrawn(on: Console) -> Iterator[Callable[[RenderableType], None]]:
         yield lambda shown: live.update(shown, refresh=True)
 
 
-def print_result(result: RunResult, folder: Path) -> None:
+def print_result(run: StoredRun) -> None:
     """The table of a run, and where its report is."""
-    _print_table(render_table(result), folder / "report.html")
+    _print_table(render_table(run.result, run.info), run.folder.path / "report.html")
 
 
 def show_comparison(comparison: Comparison, as_json: bool, folder: Path | None = None) -> None:

@@ -153,9 +153,7 @@ class Growing:
         concluded = judged(self.info.study, drawn) if self.info.study else ()
         why = explaining.explained(self._units, self.done) if self.info.explains else ()
         is_finished = len(results) == len(self._units) and not self.is_partial
-        return RunResult(
-            SCHEMA, self._folder.run_id, is_finished, results, drawn, told, why, conclusions=concluded
-        )
+        return RunResult(SCHEMA, self._folder.run_id, is_finished, results, drawn, told, why, conclusions=concluded)
 
 
 class Pace:
