@@ -31,8 +31,7 @@ def judged(study: Study, curves: Sequence[Curve]) -> tuple[JudgedConclusion, ...
 
 def _judged(study: Study, curves: Mapping[str, Curve], conclusion: Conclusion) -> JudgedConclusion:
     pairs = list(point_pairs(curves, conclusion.request))
-    measured = [point for pair in pairs for point in (pair.over, pair.under) if point.outcome == Outcome.MEASURED]
-    lacks = _lacks([point.bench for point in measured], conclusion.needs)
+    lacks = _lacks(pairs, conclusion.needs)
     outcomes = {_outcome(pair, conclusion) for pair in pairs}
     outcome = ConclusionOutcome.NOT_DECIDABLE
     if lacks is not None and not lacks:
@@ -53,13 +52,23 @@ def _same(outcomes: set[ConclusionOutcome]) -> ConclusionOutcome:
     return next(iter(outcomes)) if len(outcomes) == 1 else ConclusionOutcome.NOT_DECIDABLE
 
 
-def _lacks(benches: Sequence[Mapping[Need, int] | None], needs: Mapping[Need, int]) -> dict[Need, int] | None:
-    """Of what a conclusion rests on, how much the least of the benches had; None if that is not recorded."""
-    recorded = [bench for bench in benches if bench is not None]
-    if needs and len(recorded) < len(benches):
-        return None
-    least = {need: min((bench.get(need, 0) for bench in recorded), default=number) for need, number in needs.items()}
-    return {need: number for need, number in least.items() if number < needs[need]}
+def _lacks(pairs: Sequence[PointPair], needs: Mapping[Need, int]) -> dict[Need, int] | None:
+    """Of what a conclusion rests on, how much the least of the benches had; None if that is not recorded.
+
+    An offload is there if it was proven at one of two points: it may be the other that does without.
+    """
+    lacks: dict[Need, int] = {}
+    for pair in pairs if needs else ():
+        measured = [point.bench for point in (pair.over, pair.under) if point.outcome == Outcome.MEASURED]
+        recorded = [bench for bench in measured if bench is not None]
+        if len(recorded) < len(measured):
+            return None
+        for need, wanted in needs.items():
+            numbers = [bench.get(need, 0) for bench in recorded] or [wanted]
+            had = max(numbers) if need is Need.HARDWARE_OFFLOAD else min(numbers)
+            if had < wanted:
+                lacks[need] = min(had, lacks.get(need, had))
+    return lacks
 
 
 def _outcome(pair: PointPair, conclusion: Conclusion) -> ConclusionOutcome:

@@ -146,8 +146,8 @@ def _table(published: Published, label: str, rows: Sequence[Sequence[str | Cell]
     headings = {"level": published.factor, "theirs": "theirs", "ours": "ours", "source": "source", "remark": "remark"}
     table = table_of(headings, rows, words=("source", "remark"))
     columns = [column for column in table.columns if column.is_number or any(cell.text for cell in column.cells)]
-    title = f"{published.metric}, theirs and ours: {published.title}"
-    return Table(tuple(columns), published.group, f"{title} ({label})" if label else title)
+    title = ", ".join(filter(None, (published.metric, "theirs and ours", label)))
+    return Table(tuple(columns), published.group, f"{title} ({published.title})")
 
 
 def _row(published: Published, part: Series, theirs: PublishedPoint, ours: CurvePoint) -> Sequence[str | Cell]:
