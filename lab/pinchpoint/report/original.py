@@ -124,7 +124,8 @@ def _figures(published: Published, curves: Mapping[str, Curve], study: Study | N
     for part in fitting:
         yield _figure(published, part, form)
     if not fitting:
-        yield FigureView(_table(published, "", []), (_without(published, published.points, "not measured"),))
+        why = form if parts else words.NOT_MEASURED
+        yield FigureView(_table(published, "", []), (_without(published, published.points, why),))
 
 
 def _figure(published: Published, part: Series, form: str) -> FigureView:
@@ -133,7 +134,9 @@ def _figure(published: Published, part: Series, form: str) -> FigureView:
     rows = [_row(published, part, theirs, ours) for theirs, ours in at if ours is not None]
     lost = [theirs for theirs, ours in at if ours is None]
     reasons = grouped((_is_swept(published, part, theirs), theirs) for theirs in lost)
-    without = [_without(published, points, "not measured" if swept else form, own) for swept, points in reasons.items()]
+    without = [
+        _without(published, points, words.NOT_MEASURED if swept else form, own) for swept, points in reasons.items()
+    ]
     return FigureView(_table(published, part.label, rows), tuple(without))
 
 

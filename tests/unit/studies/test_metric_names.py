@@ -91,6 +91,8 @@ def test_every_metric_of_a_finding_is_produced(name, quick):
     by_group = {sweep.group: produced(sweep) for sweep in sweeps}
     asked = [(one.group, one.metric) for one in study.findings if one.metric]
     asked += [(one.against, one.metric) for one in study.findings if one.kind in ("compare", "cost")]
+    compared = [conclusion.request for conclusion in study.conclusions]
+    asked += [(group, one.metric) for one in compared for group in (one.group, one.against or one.group)]
     assert asked
     assert [pair for pair in asked if pair[1] not in by_group[pair[0]]] == []
 
