@@ -9,8 +9,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from pinchpoint.findings.find_shape import foreign, said
-from pinchpoint.findings.point_pairs import Levels, PointPair, in_words, is_at, point_pairs, published_ratio
+from pinchpoint.findings.point_pairs import Levels, PointPair, is_at, point_pairs, published_ratio
 from pinchpoint.model.result import Outcome
+from pinchpoint.model.series import listed_levels
 from pinchpoint.model.study import (
     Bound,
     Conclusion,
@@ -100,7 +101,7 @@ def _limited(pair: PointPair) -> str:
     for point in (pair.over, pair.under):
         estimate = point.estimates.get(pair.metric)
         if estimate is not None and (limit := foreign(point, estimate)):
-            return f"the {pair.metric} at {in_words(point.levels)} is that of the {limit}"
+            return f"the {pair.metric} at {listed_levels(point.levels)} is that of the {limit}"
     return ""
 
 
@@ -124,10 +125,10 @@ def _unmeasured(pair: PointPair) -> str:
     for point in (pair.over, pair.under):
         if point.outcome != Outcome.MEASURED:
             reason = point.reason.partition("\n")[0].rstrip(".")
-            return f"{in_words(point.levels)}: {reason or point.outcome}"
+            return f"{listed_levels(point.levels)}: {reason or point.outcome}"
         if pair.metric not in point.estimates:
             refusal = point.refusals.get(pair.metric)
-            return f"no {pair.metric} at {in_words(point.levels)}" + (f": {refusal}" if refusal else "")
+            return f"no {pair.metric} at {listed_levels(point.levels)}" + (f": {refusal}" if refusal else "")
     return ""
 
 
@@ -136,7 +137,7 @@ def _missing(study: Study, curves: Mapping[str, Curve], conclusion: Conclusion) 
     request, form = conclusion.request, " in the short form" if study.quick else ""
     for group, levels in ((request.group, request.over), (request.against or request.group, request.under)):
         if group not in curves or not any(is_at(point, levels) for point in curves[group].points):
-            yield f"no point of {group} at {in_words(levels)}{form}"
+            yield f"no point of {group} at {listed_levels(levels)}{form}"
             return
     yield "no two points whose other levels are alike"
 

@@ -213,8 +213,7 @@ def _unseen(factors: Sequence[Factor], points: Sequence[CurvePoint], point: Curv
     carried = f"{units.counted(flows, 'datapath flow')} and {units.counted(masks, 'mask')} carried the traffic"
     for factor in filter(_of_the_datapath, factors):
         first = _first(factor, points, point)
-        is_seen = first is None or any(_changed(first, point)) or any(_rate_changed(first, point))
-        if first is not None and not is_seen and _grew(factor, first, point):
+        if first is not None and _grew(factor, first, point) and not any(_changed(first, point)):
             before, after = (units.level(at.levels[factor.name]) for at in (first, point))
             yield f"{after} {factor.name}, but {carried}, as with {before}: the datapath did not see the factor"
 
@@ -244,17 +243,12 @@ def _grew(factor: Factor, first: CurvePoint, point: CurvePoint) -> bool:
 
 
 def _changed(first: CurvePoint, point: CurvePoint) -> Iterator[bool]:
+    """Whether each count of the datapath, and each rate, moved by more than noise; a rate also beyond its interval."""
     for name, before in first.estimates.items():
         is_share, after = bool(answered_by(name)), point.estimates.get(name)
         if after and (is_share or name in _COUNTS):
             noise = _NOISE if is_share else max(_COUNT_NOISE, _NOISE * before.value)
             yield abs(after.value - before.value) > noise
-
-
-def _rate_changed(first: CurvePoint, point: CurvePoint) -> Iterator[bool]:
-    """Of each rate whether it moved by more than noise, and beyond its interval where it has one."""
-    for name, before in first.estimates.items():
-        change = ratio(point.estimates.get(name), before)
-        if change and (before.unit in RATES or name == RELATIVE) and not is_band(name):
+        elif (before.unit in RATES or name == RELATIVE) and not is_band(name) and (change := ratio(after, before)):
             is_known = change.low is not None and change.high is not None
             yield abs(change.value - 1) > _NOISE and (change.tells_apart or not is_known)

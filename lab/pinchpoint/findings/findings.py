@@ -29,13 +29,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 
 from pinchpoint.findings.find_shape import chosen, fall, flat, foreign, growth, knee, named_series, refused_rate, said
-from pinchpoint.findings.point_pairs import in_words, point_pairs, published_ratio
+from pinchpoint.findings.point_pairs import point_pairs, published_ratio
 from pinchpoint.model import units
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.groups import grouped
 from pinchpoint.model.result import Limit, Outcome
 from pinchpoint.model.scenario import Factor, Level
-from pinchpoint.model.series import Series, along, factor_of, levels_of, published_for, series, with_unit
+from pinchpoint.model.series import Series, along, factor_of, levels_of, listed_levels, published_for, series, with_unit
 from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Finding, FindingRequest, Ratio, Study
 from pinchpoint.model.terms import RATES, answered_by, is_rate
 from pinchpoint.stats.ratio import ratio
@@ -181,8 +181,8 @@ def compare(study: Study, curves: Mapping[str, Curve], request: FindingRequest) 
 
 
 def _at_levels(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
-    over = f"{request.group} at {in_words(request.over)}"
-    under = f"{request.against or request.group} at {in_words(request.under)}"
+    over = f"{request.group} at {listed_levels(request.over)}"
+    under = f"{request.against or request.group} at {listed_levels(request.under)}"
     for pair in point_pairs(curves, request):
         quotient, estimates = pair.ratio, [point.estimates.get(pair.metric) for point in (pair.over, pair.under)]
         numbers = " and ".join(said(estimate) for estimate in estimates if estimate)

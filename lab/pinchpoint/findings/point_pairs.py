@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from pinchpoint.model import units
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.scenario import Level
 from pinchpoint.model.series import listed_levels
@@ -36,16 +35,11 @@ def point_pairs(curves: Mapping[str, Curve], request: FindingRequest) -> Iterato
         return
     for point in mine.points:
         free = {name: level for name, level in point.levels.items() if name not in {**request.over, **request.under}}
-        candidates = (other_point for other_point in other.points if is_at(other_point, request.under))
-        partner = next((candidate for candidate in candidates if _agrees(candidate, free)), None)
+        at_under = [partner for partner in other.points if is_at(partner, request.under)]
+        partner = next((partner for partner in at_under if _agrees(partner, free)), None)
         if is_at(point, request.over) and partner is not None:
             metric = _metric(request.metric, point, partner) if mine is other else request.metric
-            yield PointPair(listed_levels(mine, free), point, partner, metric)
-
-
-def in_words(levels: Levels) -> str:
-    """E.g. `rules 65,536, numa any`."""
-    return ", ".join(f"{name} {units.level(level)}" for name, level in levels.items()) or "any level"
+            yield PointPair(listed_levels(free, mine), point, partner, metric)
 
 
 def is_at(point: CurvePoint, levels: Levels) -> bool:

@@ -22,7 +22,7 @@ class Series:
     @property
     def label(self) -> str:
         """The other factors' levels, e.g. `connections 32, numa any`; empty if there are none."""
-        return listed_levels(self.curve, self.others)
+        return listed_levels(self.others, self.curve)
 
     def having(self, metric: str) -> list[tuple[Level, Estimate]]:
         """Level and estimate of every point that has the metric, in order."""
@@ -44,9 +44,9 @@ def with_unit(level: Level | None, unit: str) -> str:
     return f"{units.level(level)} {unit}".rstrip()
 
 
-def listed_levels(curve: Curve, levels: Mapping[str, Level]) -> str:
-    """Levels of the curve's factors, e.g. `connections 32, numa any`; empty if there are none."""
-    units_of = {factor.name: factor.unit for factor in curve.factors}
+def listed_levels(levels: Mapping[str, Level], curve: Curve | None = None) -> str:
+    """Levels by factor, e.g. `connections 32, numa any`, in the units of the curve's; empty if there are none."""
+    units_of = {factor.name: factor.unit for factor in curve.factors} if curve else {}
     return ", ".join(f"{name} {with_unit(level, units_of.get(name, ''))}" for name, level in levels.items())
 
 

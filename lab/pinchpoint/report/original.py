@@ -12,8 +12,7 @@ from pinchpoint.model import units
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.groups import grouped
 from pinchpoint.model.result import Limit, Outcome, RunResult
-from pinchpoint.model.scenario import Level
-from pinchpoint.model.series import Series, fits, series, with_unit
+from pinchpoint.model.series import Series, fits, listed_levels, series, with_unit
 from pinchpoint.model.study import (
     Conclusion,
     ConclusionOutcome,
@@ -88,15 +87,11 @@ def _labelled(texts: Mapping[str, str]) -> Cell:
 def _test(conclusion: Conclusion) -> str:
     """By what it is tested: `goodput, numa any, connections 64 over numa same, connections 32: 1.8 to 2.2 x`."""
     request, least, most = conclusion.request, conclusion.least, conclusion.most
-    over, under = (_levels(levels) for levels in (request.over, request.under))
+    over, under = map(listed_levels, (request.over, request.under))
     other = f"{request.against} " if request.against else ""
     expected = f"{least:g} to {most:g}" if least is not None and most is not None else ""
     expected = expected or (f"at most {most:g}" if least is None else f"at least {least:g}")
     return f"tested by {request.metric}: {request.group} {over} over {other}{under}, expected {expected} x"
-
-
-def _levels(levels: Mapping[str, Level]) -> str:
-    return ", ".join(f"{name} {units.level(level)}" for name, level in levels.items())
 
 
 def _needs(judged: JudgedConclusion) -> str:

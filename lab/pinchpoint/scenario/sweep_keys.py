@@ -57,20 +57,21 @@ def level_table() -> Kind:
 
 def needs() -> Kind:
     """What a bench must have, by the word of a need: how many, or true."""
+    count = kinds.integer(1, MOST_NEEDED)
+
+    def number(need: Need, value: Any) -> int:
+        check(need.is_counted or value is True)
+        return int(count.read(value)) if need.is_counted else 1
 
     def read(value: Any) -> dict[Need, int]:
         check(isinstance(value, dict) and all(name in [*Need] for name in value))
-        wanted = {Need(name): number for name, number in value.items()}
-        for need, number in wanted.items():
-            check(number is True or (need.is_counted and type(number) is int and 0 < number <= MOST_NEEDED))
-            check(need.is_counted is not (number is True))
-        return {need: int(number) for need, number in wanted.items()}
+        return {Need(name): number(Need(name), wanted) for name, wanted in value.items()}
 
-    counted: Any = {"type": "integer", "minimum": 1, "maximum": MOST_NEEDED}
-    own = {str(need): counted if need.is_counted else {"const": True} for need in Need}
     words = ", ".join(f"{need} ({'a count' if need.is_counted else 'true'})" for need in Need)
-    schema = {"type": "object", "properties": own, "additionalProperties": False}
-    return Kind(f"a table of {words}", read, schema=schema)
+    own = {str(need): count.schema if need.is_counted else {"const": True} for need in Need}
+    return Kind(
+        f"a table of {words}", read, schema={"type": "object", "properties": own, "additionalProperties": False}
+    )
 
 
 def key_paths() -> Kind:
