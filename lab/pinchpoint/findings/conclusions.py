@@ -44,8 +44,10 @@ def _judged(study: Study, curves: Mapping[str, Curve], conclusion: Conclusion) -
         reasons += [reason for pair in pairs if (reason := _why_open(pair, conclusion))]
         reasons += [] if pairs else _missing(study, curves, conclusion)
     ours = {pair.label: quotient for pair in pairs if (quotient := pair.ratio)}
-    theirs = _theirs(study, conclusion, pairs)
-    return JudgedConclusion(conclusion, outcome, theirs, ours, lacks or {}, tuple(dict.fromkeys(reasons)))
+    theirs, told = _theirs(study, conclusion, pairs), tuple(dict.fromkeys(reasons))
+    numbers = [point.estimates.get(pair.metric) for pair in pairs for point in (pair.over, pair.under)]
+    repeats = min((estimate.n for estimate in numbers if estimate), default=0)
+    return JudgedConclusion(conclusion, outcome, theirs, ours, lacks or {}, told, repeats)
 
 
 def _same(outcomes: set[ConclusionOutcome]) -> ConclusionOutcome:

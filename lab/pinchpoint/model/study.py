@@ -226,6 +226,7 @@ class JudgedConclusion:
     ours: Mapping[str, Ratio]
     lacks: Mapping[Need, int]  # of what it rests on, how much the benches had
     reasons: tuple[str, ...]  # why it is not decidable, beside what the benches lack
+    repeats: int = 0  # the fewest on which one of the numbers rests; 0: there is none
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,8 @@ def _conclusions(judged: Sequence[JudgedConclusion]) -> Table:
 
 def _conclusion(judged: JudgedConclusion) -> tuple[Cell, Cell, Cell, Cell]:
     conclusion = judged.conclusion
-    notes = tuple(filter(None, (_needs(judged), *judged.reasons)))
+    once = "" if judged.repeats > 1 or judged.outcome is ConclusionOutcome.NOT_DECIDABLE else "on one bench each"
+    notes = tuple(filter(None, (_needs(judged), *judged.reasons, once)))
     return (
         Cell(conclusion.says, notes=(_test(conclusion), f"source: {conclusion.source}")),
         _labelled({label: units.times(ratio) for label, ratio in judged.theirs.items()}),

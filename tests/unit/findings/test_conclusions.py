@@ -63,7 +63,7 @@ def test_the_interval_lies_within_outside_or_across_what_is_expected(
 ) -> None:
     found = concluded(curve(HALVED), least=least, most=most)
     assert found.outcome is outcome
-    assert found.ours[""].value == pytest.approx(0.5)
+    assert (found.ours[""].value, found.repeats) == (pytest.approx(0.5), 3)
     assert found.reasons == (("the interval reaches beyond what is expected",) if outcome is OPEN else ())
 
 
