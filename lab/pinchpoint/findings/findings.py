@@ -167,7 +167,8 @@ def compare(study: Study, curves: Mapping[str, Curve], request: FindingRequest) 
         return
     for mine, other, level in _pairs(curves, request, request.metric):
         over, under = _estimate(mine, level, request.metric), _estimate(other, level, request.metric)
-        if over is None or under is None:
+        points = [point for part in (mine, other) if (point := _point(part, level))]
+        if over is None or under is None or len(points) < 2:
             continue
         quotient, numbers = ratio(over, under), f"{said(over)} and {said(under)}"
         where = f"{request.against}{_at(mine, level)}{f' ({mine.label})' if mine.label else ''}"
@@ -175,7 +176,7 @@ def compare(study: Study, curves: Mapping[str, Curve], request: FindingRequest) 
         if quotient is None:
             yield Finding(f"The ratio of the {of} to that of {where} is unknown: {numbers}.", warning=True)
             continue
-        beside = _published_ratio(study, mine, other, level, request.metric)
+        beside = _beside(published_ratio(study, request, *(point.levels for point in points)))
         yield Finding(f"The {of} is {quotient} that of {where}: {numbers}{beside}.", warning=False)
         yield from _not_compared(request, mine, other, level)
 
@@ -187,8 +188,7 @@ def _at_levels(study: Study, curves: Mapping[str, Curve], request: FindingReques
         quotient, estimates = pair.ratio, [point.estimates.get(pair.metric) for point in (pair.over, pair.under)]
         numbers = " and ".join(said(estimate) for estimate in estimates if estimate)
         if quotient is not None:
-            theirs = published_ratio(study, request, pair.over.levels, pair.under.levels)
-            beside = "" if theirs is None else f"; published: {units.times(theirs)}"
+            beside = _beside(published_ratio(study, request, pair.over.levels, pair.under.levels))
             label = f" ({pair.label})" if pair.label else ""
             text = f"The {pair.metric} of {over} is {quotient} that of {under}{label}: {numbers}{beside}."
             yield Finding(text, warning=False)
@@ -251,24 +251,9 @@ def _estimate(part: Series, level: Level | None, metric: str) -> Estimate | None
     return point.estimates.get(metric) if point else None
 
 
-def _published_ratio(study: Study, mine: Series, other: Series, level: Level | None, metric: str) -> str:
-    over = _published_at(study, mine, level, metric)
-    under = _published_at(study, other, level, metric)
-    if over is None or under is None or under[1] <= 0:
-        return ""
-    at = "" if level is None or over[0] == level else f" at {units.level(over[0])}"
-    return f"; published: {units.times(over[1] / under[1])}{at}" if over[0] == under[0] else ""
-
-
-def _published_at(study: Study, part: Series, level: Level | None, metric: str) -> tuple[Level, float] | None:
-    """The published point at the level, else the last one; for a curve without factors the only one."""
-    if level is None or not part.factor.name:
-        own = (figures for figures in study.published if (figures.group, figures.metric) == (part.curve.group, metric))
-        values = [point.value for figures in own for point in figures.points]
-        return ("", values[0]) if len(values) == 1 else None
-    for _, points in published_for(study.published, part, metric):
-        return next(((x, y) for x, y in points if x == level), points[-1])
-    return None
+def _beside(theirs: float | None) -> str:
+    """The original's ratio at the end of a sentence about ours."""
+    return "" if theirs is None else f"; published: {units.times(theirs)}"
 
 
 def cost(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
@@ -335,7 +320,8 @@ def method(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -
     (best, first), parts = own[0], [f"{own[0][0]} is best with {said(own[0][1])}"]
     for name, estimate in behind:
         change = ratio(estimate, first) if rising else ratio(first, estimate)
-        beside = _published_beside(ranking.published, *((name, best) if rising else (best, name)))
+        above, below = map(ranking.published.get, (name, best) if rising else (best, name))
+        beside = _beside(above / below if above is not None and below else None)
         told = f" ({change} {'as much' if rising else 'less'}{beside})" if change else ""
         parts.append(f"{name} {said(estimate)}{told}")
     yield Finding(f"{about}: {'; '.join(parts)}.", warning=False)
@@ -351,12 +337,6 @@ def _by_owner(tried: Sequence[tuple[str, CurvePoint]], metric: str) -> tuple[lis
         else:
             own.append((name, estimate))
     return own, others
-
-
-def _published_beside(published: Mapping[str, float], over: str, under: str) -> str:
-    if over not in published or not published.get(under):
-        return ""
-    return f"; published: {units.times(published[over] / published[under])}"
 
 
 _BURSTS = ("longest burst", "average burst", "corrected buffer", "implied buffer")
