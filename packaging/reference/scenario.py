@@ -294,6 +294,17 @@ kind = "fall"
 group = "cascade"
 metric = "goodput"
 factor = "bridges"
+
+[[conclusion]]
+says = "Ten bridges carry what two carry."
+source = "throughput.csv"
+group = "cascade"
+metric = "goodput"
+over = { bridges = 10 }
+under = { bridges = 2 }
+least = 0.95
+most = 1.05
+needs = { kernel_datapath = true, cpus = 64 }
 """
 
 

@@ -11,6 +11,7 @@ from bench_tools import PINCHPOINT, kill_lab, run, start_watched, what_is_there
 from scenario_text import one_way
 
 from pinchpoint.model.result import Outcome, RateStatus
+from pinchpoint.model.study import ConclusionOutcome, Need
 from pinchpoint.run.budget import agreement
 from pinchpoint.store.folder import RunFolder
 
@@ -146,6 +147,38 @@ def test_a_study_of_ones_own_runs_from_its_folder_one_group_or_all(nothing_left,
     assert run_folder.read_info().study.title == "Mine"
     assert run("show", run_folder.path).returncode == 0
     assert run("report", run_folder.path).returncode == 0
+
+
+CONCLUSION = """
+title = "Mine"
+scenarios = ["two"]
+[[conclusion]]
+says = "More five-tuples keep the core busier."
+source = "nowhere"
+group = "two"
+metric = "thread busy at 1.00 kpps"
+over = { five-tuples = 200 }
+under = { five-tuples = 1 }
+least = 1
+needs = { cpus = 100_000, kernel_datapath = true }
+"""
+
+
+def test_a_conclusion_is_judged_by_what_the_bench_had(nothing_left, tmp_path):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "two.toml").write_text(one_way("load", LOAD + FACTOR, dut="memory_mb = 1024"))
+    (folder / "study.toml").write_text(CONCLUSION)
+    done = run("study", "run", folder, "--out", tmp_path / "runs")
+    assert done.returncode == 0, done.stderr
+    found = only_folder(tmp_path / "runs")
+    (judged,) = found.read_result().conclusions
+    cpus = len(os.sched_getaffinity(0))
+    assert judged.outcome is ConclusionOutcome.NOT_DECIDABLE
+    assert judged.lacks == {Need.CPUS: cpus, Need.KERNEL_DATAPATH: 0}
+    told = f"needs a bench with 100,000 CPUs ({cpus} here), the kernel's datapath (not here)"
+    assert "not decidable here" in done.stdout
+    assert told.replace("'", "&#39;") in (found.path / "report.html").read_text()
 
 
 @pytest.mark.tier1("command:completion")

@@ -402,6 +402,10 @@ class Device:
         """Where it cannot run in a guest, which has no device but its kernel: `dut.KEY is VALUE`; else empty."""
         return f'dut.kind is "{self.kind}"'
 
+    def is_in_kernel(self, scenario: Scenario) -> bool:
+        """Whether the kernel forwards, as for every device that can run in a guest."""
+        return not self.why_no_guest(vars(scenario.dut))
+
     def freezing(self, scenario: Scenario) -> Freezing:
         """How it can be frozen while another device is measured."""
         return Freezing(why_not=f"{self.title} has no process that could be frozen")

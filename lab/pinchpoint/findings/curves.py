@@ -1,6 +1,6 @@
 """Curves: every metric of a sweep against its factors, repeats put together into estimates.
 
-Did the datapath see the factor? A rule that no frame needs costs nothing, and proves nothing.
+Did the datapath see the factor? A rule that no frame needs proves nothing where the rate stays the same, too.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pinchpoint.model import units
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.groups import grouped
-from pinchpoint.model.measurement import Bound, Estimate, Interval, Metric, answered_by
+from pinchpoint.model.measurement import RATES, Bound, Estimate, Interval, Metric, answered_by, is_band, ratio
 from pinchpoint.model.result import BOUNDS, Outcome, ScenarioResult
 from pinchpoint.model.scenario import Factor, Level
-from pinchpoint.model.study import Curve, CurvePoint, Refusal, SweepInfo
+from pinchpoint.model.study import Curve, CurvePoint, Need, Refusal, SweepInfo
 from pinchpoint.stats.estimate import bound_of, estimate
 
 DISTURBED = "disturbed by the host"
@@ -24,7 +24,7 @@ _FLOWS, _MASKS = "datapath flows", "datapath masks"
 _COUNTS = (_FLOWS, _MASKS, "conntrack entries")
 MOST_LISTED = 20_000  # flows; of more, their masks are not counted
 _COUNT_NOISE = 2.0  # a neighbour's ARP or ND flow comes and goes
-_NOISE = 0.05  # of a count, and in shares
+_NOISE = 0.05  # of a count or a rate, and in shares
 _CLEAR = 10  # a factor must have changed by this many times the noise to be missed
 # Factors in these units say how big or fast something is; no datapath flow is expected of them.
 _MAGNITUDES = frozenset({"B", "bytes", "s", "ms", "us", "fps", "pps", "kpps", "Mpps", "bit/s", "1/s", "%"})
@@ -83,7 +83,15 @@ def _point(repeats: Sequence[ScenarioResult]) -> CurvePoint:
     verdict, limit = (first.verdict.headline, first.verdict.limit.value) if first.verdict else ("", "")
     names, outcome = tuple(result.scenario for result in repeats), first.outcome.value
     point = CurvePoint(first.levels, outcome, first.reason, combined.estimates, verdict, "", names, limit)
-    return replace(point, notes=notes, cautions=cautions, refusals=combined.refusals)
+    return replace(point, notes=notes, cautions=cautions, refusals=combined.refusals, bench=_bench(measured))
+
+
+def _bench(measured: Sequence[ScenarioResult]) -> Mapping[Need, int] | None:
+    """The least that the benches of the repeats had; None if one of them did not record it."""
+    recorded = [result.bench for result in measured if result.bench is not None]
+    if not recorded or len(recorded) < len(measured):
+        return None
+    return {need: min(bench.get(need, 0) for bench in recorded) for need in recorded[0]}
 
 
 def metrics_of(result: ScenarioResult) -> list[Metric]:
@@ -231,8 +239,11 @@ def _grew(factor: Factor, first: CurvePoint, point: CurvePoint) -> bool:
 
 
 def _changed(first: CurvePoint, point: CurvePoint) -> Iterator[bool]:
+    """Whether each count of the datapath, and each rate, moved by more than noise; a rate also beyond its interval."""
     for name, before in first.estimates.items():
         is_share, after = bool(answered_by(name)), point.estimates.get(name)
         if after and (is_share or name in _COUNTS):
             noise = _NOISE if is_share else max(_COUNT_NOISE, _NOISE * before.value)
             yield abs(after.value - before.value) > noise
+        elif (before.unit in RATES or name == RELATIVE) and not is_band(name) and (change := ratio(after, before)):
+            yield abs(change.value - 1) > _NOISE and (change.tells_apart or not change.is_closed)

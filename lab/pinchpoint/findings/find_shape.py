@@ -3,10 +3,12 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import Final
 
 from pinchpoint.model import units
 from pinchpoint.model.duet import FORWARDED, RELATIVE
-from pinchpoint.model.measurement import Bound, Estimate, Interval, is_rate, ratio
+from pinchpoint.model.measurement import RATES, Bound, Estimate, Interval, is_rate, ratio
+from pinchpoint.model.result import Limit
 from pinchpoint.model.scenario import Level
 from pinchpoint.model.series import Series, along, published_for, series, within
 from pinchpoint.model.study import Curve, CurvePoint, Finding, FindingRequest, Study
@@ -15,6 +17,8 @@ _LEAST_WHOLE = 5.0
 _NEGLIGIBLE = 0.02  # a change that nobody would act on
 _ONCE = ", of one bench each: what differs from one bench to the next is not in the interval"
 _TOO_WIDE = 0.10  # an interval that reaches farther hides effects worth publishing
+
+_NOT_THE_DEVICES: Final = (Limit.GENERATOR, Limit.SEARCH_MAXIMUM, Limit.HOST, Limit.RELAY_CORE)
 
 
 def chosen(curves: Mapping[str, Curve], request: FindingRequest) -> list[Series]:
@@ -51,6 +55,12 @@ def said(estimate: Estimate) -> str:
     if ends := Interval.of(estimate).ends(estimate.unit):
         return f"{estimate.quoted} [{ends}, n = {estimate.n}]"
     return estimate.quoted + (f" [n = {estimate.n}, no interval]" if estimate.bound is Bound.FOUND else "")
+
+
+def foreign(point: CurvePoint, estimate: Estimate) -> str:
+    """What ended a rate or a latency in the device's place, in words; empty if the number is the device's own."""
+    is_own = estimate.unit not in (*RATES, "ns") or point.limit not in _NOT_THE_DEVICES
+    return "" if is_own else Limit(point.limit).words
 
 
 def refused_rate(point: CurvePoint) -> str:

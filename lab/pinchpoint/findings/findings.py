@@ -3,7 +3,8 @@
 * fall: how far the metric falls (or rises) from the first to the last level; the published change beside it. Of a
   rate, fall and knee report the relative rate's, where no fewer points have one.
 * knee: between which neighbours the metric loses most for each doubling of the level.
-* compare: the metric of `group` over that of the group `against` at their largest common level; published beside it.
+* compare: the metric of `group` over that of the group `against` at their largest common level, or at the levels
+  `over` and `under` of one or two groups; published beside it. Conclusions are such comparisons (conclusions.py).
 * cost: the cycles per packet of `group` over those of the control group `against`, at the largest common level,
   and how much of the lower rate (`metric`) they explain: the discriminating experiment.
 * caches: which cache answered the lookups at the first and at the last level.
@@ -11,7 +12,8 @@
   see it.
 * growth: the metric (e.g. time per item) at the largest level over the smallest; published beside it.
 * method: the levels of the factor, or `group` and the groups in `against` (by commas), ordered by the metric, the
-  best first; warns where bounds or overlapping intervals leave open which that is.
+  best first, published ratios beside; warns where bounds or overlapping intervals leave open which that is. A number
+  that is the generator's, the relay's or the host's is not ranked.
 * impossible: which points could not run here, and why.
 * limit: which verdicts hold at how many points, which numbers are only "at least", and which were refused.
 
@@ -24,15 +26,17 @@ With several other factors `against` of fall, knee, flat and growth may fix some
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from pinchpoint.findings.find_shape import chosen, fall, flat, growth, knee, named_series, refused_rate, said
+from pinchpoint.findings.find_shape import chosen, fall, flat, foreign, growth, knee, named_series, refused_rate, said
+from pinchpoint.findings.point_pairs import point_pairs, published_ratio
 from pinchpoint.model import units
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.groups import grouped
-from pinchpoint.model.measurement import CYCLES, Bound, Estimate, Interval, answered_by, is_rate, ratio
+from pinchpoint.model.measurement import CYCLES, RATES, Bound, Estimate, Interval, answered_by, is_rate, ratio
 from pinchpoint.model.result import Limit, Outcome
 from pinchpoint.model.scenario import Factor, Level
-from pinchpoint.model.series import Series, along, factor_of, levels_of, published_for, series, with_unit
+from pinchpoint.model.series import Series, along, factor_of, levels_of, listed_levels, published_for, series, with_unit
 from pinchpoint.model.study import Curve, CurvePoint, Finding, FindingRequest, Study
 
 _MOST_NAMED = 4
@@ -163,10 +167,14 @@ def _is_open_above(point: CurvePoint, asked: str) -> bool:
 
 
 def compare(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
-    """`group` over `against` at their largest common level, series by series."""
+    """`group` over `against` at their largest common level, series by series, or at the levels that are named."""
+    if request.over or request.under:
+        yield from _at_levels(study, curves, request)
+        return
     for mine, other, level in _pairs(curves, request, request.metric):
         over, under = _estimate(mine, level, request.metric), _estimate(other, level, request.metric)
-        if over is None or under is None:
+        points = [point for part in (mine, other) if (point := _point(part, level))]
+        if over is None or under is None or len(points) < 2:
             continue
         quotient, numbers = ratio(over, under), f"{said(over)} and {said(under)}"
         where = f"{request.against}{_at(mine, level)}{f' ({mine.label})' if mine.label else ''}"
@@ -174,9 +182,22 @@ def compare(study: Study, curves: Mapping[str, Curve], request: FindingRequest) 
         if quotient is None:
             yield Finding(f"The ratio of the {of} to that of {where} is unknown: {numbers}.", warning=True)
             continue
-        beside = _published_ratio(study, mine, other, level, request.metric)
+        beside = _beside(published_ratio(study, request, *(point.levels for point in points)))
         yield Finding(f"The {of} is {quotient.times} that of {where}: {numbers}{beside}.", warning=False)
         yield from _not_compared(request, mine, other, level)
+
+
+def _at_levels(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
+    over = f"{request.group} at {listed_levels(request.over)}"
+    under = f"{request.against or request.group} at {listed_levels(request.under)}"
+    for pair in point_pairs(curves, request):
+        quotient, estimates = pair.ratio, [point.estimates.get(pair.metric) for point in (pair.over, pair.under)]
+        numbers = " and ".join(said(estimate) for estimate in estimates if estimate)
+        if quotient is not None:
+            beside = _beside(published_ratio(study, request, pair.over.levels, pair.under.levels))
+            label = f" ({pair.label})" if pair.label else ""
+            text = f"The {pair.metric} of {over} is {quotient.times} that of {under}{label}: {numbers}{beside}."
+            yield Finding(text, warning=False)
 
 
 def _at(part: Series, level: Level | None) -> str:
@@ -236,24 +257,9 @@ def _estimate(part: Series, level: Level | None, metric: str) -> Estimate | None
     return point.estimates.get(metric) if point else None
 
 
-def _published_ratio(study: Study, mine: Series, other: Series, level: Level | None, metric: str) -> str:
-    over = _published_at(study, mine, level, metric)
-    under = _published_at(study, other, level, metric)
-    if over is None or under is None or under[1] <= 0:
-        return ""
-    at = "" if level is None or over[0] == level else f" at {units.level(over[0])}"
-    return f"; published: {units.times(over[1] / under[1])}{at}" if over[0] == under[0] else ""
-
-
-def _published_at(study: Study, part: Series, level: Level | None, metric: str) -> tuple[Level, float] | None:
-    """The published point at the level, else the last one; for a curve without factors the only one."""
-    if level is None or not part.factor.name:
-        own = (figures for figures in study.published if (figures.group, figures.metric) == (part.curve.group, metric))
-        values = [point.value for figures in own for point in figures.points]
-        return ("", values[0]) if len(values) == 1 else None
-    for _, points in published_for(study.published, part, metric):
-        return next(((x, y) for x, y in points if x == level), points[-1])
-    return None
+def _beside(theirs: float | None) -> str:
+    """The original's ratio at the end of a sentence about ours."""
+    return "" if theirs is None else f"; published: {units.times(theirs)}"
 
 
 def cost(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
@@ -300,35 +306,45 @@ def _explained(mine: Series, other: Series, level: Level | None, metric: str, pr
 def method(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
     """Methods ordered by the metric, the best first: levels of the factor, or groups named by `against`.
 
-    Every one that was tried counts: one whose number is not known leaves open which is best.
+    Every one that was tried counts: one whose number is not known, or not the device's own, leaves open which is best.
     """
-    groups = [request.group, *(name.strip() for name in request.against.split(",") if name.strip())]
-    unknown: Sequence[str] = ()
-    if request.against:
-        best_first, where = _by_group([curves[name] for name in groups if name in curves], request)
-    else:
-        curve = curves.get(request.group)
-        best_first, unknown, where = _by_level(curve, request) if curve else ([], (), "")
-    if not best_first or len(best_first) + len(unknown) < 2:
+    ranking = _by_group(curves, request) if request.against else _by_level(study, curves.get(request.group), request)
+    if not ranking.tried or len(ranking.tried) + len(ranking.unknown) < 2:
         return
-    rising = less_is_better(request.metric, best_first[0][1].unit)
-    (best, first), *rest = sorted(best_first, key=lambda pair: pair[1].value, reverse=not rising)
-    level = [f"{name} {said(estimate)}" for name, estimate in rest if not _beats(first, estimate, rising)]
-    if level or unknown:
-        behind = [f"{name} {said(estimate)}" for name, estimate in rest if _beats(first, estimate, rising)]
-        tail = f"; behind: {'; '.join(behind)}" if behind else ""
-        contenders = "; ".join([f"{best} {said(first)}", *level, *unknown])
-        yield Finding(f"{request.metric}{where}: the best is unknown, among {contenders}{tail}.", warning=True)
+    rising = less_is_better(request.metric, ranking.tried[0][1].estimates[request.metric].unit)
+    own, others = _by_owner(ranking.tried, request.metric)
+    own.sort(key=lambda pair: pair[1].value, reverse=not rising)
+    behind = [(name, estimate) for name, estimate in own if _beats(own[0][1], estimate, rising)]
+    level = [f"{name} {said(estimate)}" for name, estimate in own if (name, estimate) not in behind]
+    contenders = [*level, *others, *ranking.unknown]
+    about = f"{request.metric}{ranking.where}"
+    if len(contenders) > 1 or not own:
+        tail = "; ".join(f"{name} {said(estimate)}" for name, estimate in behind)
+        told = f"{'; '.join(contenders)}{f'; behind: {tail}' if tail else ''}"
+        yield Finding(f"{about}: the best is unknown, among {told}.", warning=True)
         return
-    parts = [f"{best} is best with {said(first)}"]
-    compared = "as much" if rising else "less"
-    for name, estimate in rest:
+    (best, first), parts = own[0], [f"{own[0][0]} is best with {said(own[0][1])}"]
+    for name, estimate in behind:
         change = ratio(estimate, first) if rising else ratio(first, estimate)
-        parts.append(f"{name} {said(estimate)}" + (f" ({change.times} {compared})" if change else ""))
-    yield Finding(f"{request.metric}{where}: {'; '.join(parts)}.", warning=False)
+        above, below = map(ranking.published.get, (name, best) if rising else (best, name))
+        beside = _beside(above / below if above is not None and below else None)
+        told = f" ({change.times} {'as much' if rising else 'less'}{beside})" if change else ""
+        parts.append(f"{name} {said(estimate)}{told}")
+    yield Finding(f"{about}: {'; '.join(parts)}.", warning=False)
 
 
-_RATES = ("fps", "bit/s", "1/s")
+def _by_owner(tried: Sequence[tuple[str, CurvePoint]], metric: str) -> tuple[list[tuple[str, Estimate]], list[str]]:
+    """The numbers that are the device's own, and in words those of something else, which are not ranked."""
+    own, others = list[tuple[str, Estimate]](), list[str]()
+    for name, point in tried:
+        estimate = point.estimates[metric]
+        if limit := foreign(point, estimate):
+            others.append(f"{name} {said(estimate)} (limited by the {limit})")
+        else:
+            own.append((name, estimate))
+    return own, others
+
+
 _BURSTS = ("longest burst", "average burst", "corrected buffer", "implied buffer")
 _MORE_IS_BETTER = (*_BURSTS, "longest loss-free", "mean time between losses")
 _COSTS = ("loss", "lost", "windows with loss", "disturbed windows", "failed share", "retransmits", "growth")
@@ -342,7 +358,7 @@ def less_is_better(metric: str, unit: str) -> bool:
 def direction(metric: str, unit: str) -> int:
     """1 if higher numbers of a metric are better, -1 if lower ones are, 0 if neither."""
     name = metric.rpartition(": ")[2]
-    if unit in _RATES or name.startswith(_MORE_IS_BETTER):
+    if unit in RATES or name.startswith(_MORE_IS_BETTER):
         return 1
     is_cost = name.startswith(_COSTS) or "busy" in name or unit in ("s", "ns", "cycles", "bytes")
     return -1 if is_cost else 0
@@ -361,33 +377,47 @@ def _interval(estimate: Estimate) -> Interval:
     return closed.reaching(closed.low, math.inf) if estimate.bound is Bound.AT_LEAST else closed
 
 
-def _by_group(group_curves: Sequence[Curve], request: FindingRequest) -> tuple[list[tuple[str, Estimate]], str]:
+@dataclass(frozen=True)
+class _Ranking:
+    """What `method` ranks: points that have the metric, by their names."""
+
+    tried: Sequence[tuple[str, CurvePoint]] = ()
+    unknown: Sequence[str] = ()  # those that were tried and have no number, with the reason
+    where: str = ""  # at which other levels
+    published: Mapping[str, float] = field(default_factory=dict)  # the original's numbers, by name
+
+
+def _by_group(curves: Mapping[str, Curve], request: FindingRequest) -> _Ranking:
     """Each group at the largest level that all have; at its only point if it has no factor."""
-    by_level: dict[str, dict[Level, Estimate]] = {}
-    for curve in group_curves:
-        having = [point for point in curve.points if request.metric in point.estimates]
-        levels = [point.levels.get(request.factor, "") for point in having]
-        by_level[curve.group] = dict(zip(levels, (point.estimates[request.metric] for point in having), strict=True))
+    groups = [request.group, *(name.strip() for name in request.against.split(",") if name.strip())]
+    by_level: dict[str, dict[Level, CurvePoint]] = {}
+    for name in groups:
+        if name in curves:
+            having = (point for point in curves[name].points if request.metric in point.estimates)
+            by_level[name] = {point.levels.get(request.factor, ""): point for point in having}
     if len(by_level) < 2:
-        return [], ""
+        return _Ranking()
     first = next(iter(by_level.values()))
-    common = [level for level in first if all(level in estimates for estimates in by_level.values())]
+    common = [level for level in first if all(level in points for points in by_level.values())]
     if not common:
-        return [], ""
+        return _Ranking()
     at = f" at {units.level(common[-1])}" if common[-1] != "" else ""
-    return [(group, estimates[common[-1]]) for group, estimates in by_level.items()], at
+    return _Ranking([(group, points[common[-1]]) for group, points in by_level.items()], where=at)
 
 
-def _by_level(curve: Curve, request: FindingRequest) -> tuple[list[tuple[str, Estimate]], list[str], str]:
-    """Each level with its number, those that were tried and have none with the reason, and where that is."""
-    parts = series(curve, request.factor)
+def _by_level(study: Study, curve: Curve | None, request: FindingRequest) -> _Ranking:
+    """Each level with its number."""
+    parts = series(curve, request.factor) if curve else ()
     if not parts:
-        return [], [], ""
+        return _Ranking()
     # Where most methods have a number; of several such places the last, which has the largest levels.
     best = max(reversed(parts), key=lambda part: len(part.having(request.metric)))
     at = f" at {best.label}" if best.label else ""
-    ranked = [(units.level(level), estimate) for level, estimate in best.having(request.metric)]
-    return ranked, [_unknown(best, point, request.metric) for point in best.without(request.metric)], at
+    having = [point for point in best.points if request.metric in point.estimates]
+    tried = [(units.level(point.levels[best.factor.name]), point) for point in having]
+    unknown = [_unknown(best, point, request.metric) for point in best.without(request.metric)]
+    theirs = (pair for _, points in published_for(study.published, best, request.metric) for pair in points)
+    return _Ranking(tried, unknown, at, {units.level(level): value for level, value in theirs})
 
 
 def _unknown(part: Series, point: CurvePoint, metric: str) -> str:

@@ -166,6 +166,8 @@ def ratio(over: Estimate | None, under: Estimate | None) -> Interval | None:
 
 CARRIED = "that carried packets"
 """The note of a count of items, such as flows, of which only those in use are counted."""
+RATES: Final = ("fps", "bit/s", "1/s")
+"""Units of metrics that say how much was carried in a second."""
 THREAD_BUSY: Final = "thread busy"
 """The metric of the busiest forwarding thread's busy share."""
 CYCLES: Final = "cycles per packet"

@@ -10,7 +10,7 @@ from pinchpoint.model.comparison import ComparisonRequest
 from pinchpoint.model.measurement import Bound, BurstResult, Interval, LossPoint, Metric, Profile
 from pinchpoint.model.offload import OffloadTruth
 from pinchpoint.model.scenario import Level, SearchMethod
-from pinchpoint.model.study import Curve, Finding, Study, SweepInfo
+from pinchpoint.model.study import Curve, Finding, JudgedConclusion, Need, Study, SweepInfo
 from pinchpoint.model.trial import LatencySummary, Loopback, ThreadLoad, TrialValidity
 from pinchpoint.model.units import Worded
 
@@ -351,6 +351,7 @@ class ScenarioResult:
     mrr: ReceiveRate | None = None  # None: not measured, or stored before it was
     gap: PauseGap | None = None  # None: NDR and MRR lie near, or one of them is not known
     turns: Turns | None = None  # of a counter-experiment: trials in turns with the unchanged bench
+    bench: Mapping[Need, int] | None = None  # what conclusions may rest on, as the bench had it; None: not recorded
 
     def definition_of(self, metric: str) -> str:
         """What a rate means, or a metric that is named after it; empty of other metrics.
@@ -373,6 +374,7 @@ class RunResult:
     findings: tuple[Finding, ...] = ()  # of a study
     explanations: tuple[Explanation, ...] = ()  # one for each scenario that the run explains
     profiles: tuple[Profile, ...] = ()  # likewise, of `pinchpoint explain`
+    conclusions: tuple[JudgedConclusion, ...] = ()  # of the original that a study repeats
 
 
 @dataclass(frozen=True)

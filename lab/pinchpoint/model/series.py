@@ -23,8 +23,7 @@ class Series:
     @property
     def label(self) -> str:
         """The other factors' levels, e.g. `connections 32, numa any`; empty if there are none."""
-        units_of = {factor.name: factor.unit for factor in self.curve.factors}
-        return ", ".join(f"{name} {with_unit(level, units_of.get(name, ''))}" for name, level in self.others.items())
+        return listed_levels(self.others, self.curve)
 
     def having(self, metric: str) -> list[tuple[Level, Estimate]]:
         """Level and estimate of every point that has the metric, in order."""
@@ -48,6 +47,12 @@ class Series:
 def with_unit(level: Level | None, unit: str) -> str:
     """A level with its factor's unit, e.g. `1,518 B`."""
     return f"{units.level(level)} {unit}".rstrip()
+
+
+def listed_levels(levels: Mapping[str, Level], curve: Curve | None = None) -> str:
+    """Levels by factor, e.g. `connections 32, numa any`, in the units of the curve's; empty if there are none."""
+    units_of = {factor.name: factor.unit for factor in curve.factors} if curve else {}
+    return ", ".join(f"{name} {with_unit(level, units_of.get(name, ''))}" for name, level in levels.items())
 
 
 def levels_of(curve: Curve, point: CurvePoint) -> str:
@@ -110,12 +115,13 @@ def published_for(
         is_same = (figures.group, figures.factor) == (part.curve.group, part.factor.name)
         if not is_same or metric not in ("", figures.metric):
             continue
-        points = [(point.levels[figures.factor], point.value) for point in figures.points if _fits(point, part)]
+        points = [(point.levels[figures.factor], point.value) for point in figures.points if fits(point, part)]
         if points:
             yield figures, points
 
 
-def _fits(point: PublishedPoint, part: Series) -> bool:
+def fits(point: PublishedPoint, part: Series) -> bool:
+    """Whether a published point is one of the series: its levels of other factors are the series' own."""
     others = {name: level for name, level in point.levels.items() if name != part.factor.name}
     is_on = part.factor.name in point.levels
     return is_on and all(part.others.get(name, level) == level for name, level in others.items())

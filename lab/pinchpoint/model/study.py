@@ -1,9 +1,11 @@
 """Studies: scenarios that repeat a published experiment, the published figures, and what follows from both."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
-from pinchpoint.model.measurement import Estimate
+from pinchpoint.model import units
+from pinchpoint.model.measurement import Bound, Estimate, Interval
 from pinchpoint.model.scenario import Factor, Level
 
 
@@ -34,6 +36,47 @@ class Refusal:
 
 
 @dataclass(frozen=True)
+class Ratio:
+    """One estimate over another, as it is stored."""
+
+    value: float
+    low: float | None
+    high: float | None
+    bound: Bound = Bound.FOUND
+
+    @property
+    def interval(self) -> Interval:
+        """The same, with its words."""
+        return replace(Interval.of(self), bound=self.bound)
+
+
+class Need(StrEnum):
+    """What a bench must have where a conclusion rests on it. Emulated CPUs and nodes of a guest do not count."""
+
+    CPUS = "cpus"  # how many
+    NUMA_NODES = "numa_nodes"  # how many with CPUs
+    KERNEL_DATAPATH = "kernel_datapath"  # the kernel forwards: 1, else 0
+    NIC = "nic"  # ports are at cables: likewise
+    HARDWARE_OFFLOAD = "hardware_offload"  # proven: likewise
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether there may be several of it."""
+        return self in (Need.CPUS, Need.NUMA_NODES)
+
+    def words(self, number: int) -> str:
+        """E.g. `64 CPUs`, `2 physical NUMA nodes`."""
+        named = {
+            Need.CPUS: units.counted(number, "CPU"),
+            Need.NUMA_NODES: units.counted(number, "physical NUMA node"),
+            Need.KERNEL_DATAPATH: "the kernel's datapath",
+            Need.NIC: "NICs",
+            Need.HARDWARE_OFFLOAD: "a proven hardware offload",
+        }
+        return named[self]
+
+
+@dataclass(frozen=True)
 class CurvePoint:
     """One point of a sweep: what its repeats found together."""
 
@@ -50,6 +93,7 @@ class CurvePoint:
         None  # of the notes, what to mind; None: a run stored before it was
     )
     refusals: Mapping[str, Refusal] = field(default_factory=dict)  # by metric
+    bench: Mapping[Need, int] | None = None  # what the benches of all repeats had; None: a run stored before it was
 
     def to_mind(self, metric: str) -> tuple[str, ...]:
         """What a reader must mind about a metric; under "" about all. A run without cautions has every note minded."""
@@ -76,6 +120,7 @@ class PublishedPoint:
 
     levels: Mapping[str, Level]
     value: float
+    source: str = ""  # file and line; empty of a run stored before it was
 
 
 @dataclass(frozen=True)
@@ -99,6 +144,8 @@ class FindingRequest:
     metric: str
     factor: str
     against: str  # another group, a metric or a level, as the kind wants it; empty if it wants none
+    over: Mapping[str, Level] = field(default_factory=dict)  # of compare: the levels of the point that is divided
+    under: Mapping[str, Level] = field(default_factory=dict)  # and of the one by which it is; empty: the largest common
 
 
 @dataclass(frozen=True)
@@ -107,6 +154,40 @@ class Finding:
 
     text: str
     warning: bool  # something that a reader must mind rather than something found
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """What the original concludes, as a comparison of two points with an expected outcome."""
+
+    says: str  # in our words
+    source: str  # where the original says so, or has the figures
+    request: FindingRequest  # of kind compare, with the levels of both points
+    least: float | None  # of the ratio that the sentence expects; None: as small as it may be
+    most: float | None  # likewise
+    needs: Mapping[Need, int] = field(default_factory=dict)  # what it rests on
+    published: float | None = None  # the original's ratio, where no published curve has both points
+
+
+class ConclusionOutcome(StrEnum):
+    """What a run says of a conclusion. The value is its words."""
+
+    CONFIRMED = "confirmed"
+    CONTRADICTED = "contradicted"  # only on a bench that has what the conclusion rests on
+    NOT_DECIDABLE = "not decidable here"
+
+
+@dataclass(frozen=True)
+class JudgedConclusion:
+    """A conclusion beside what was measured; ratios by the levels that both of their points share, as text."""
+
+    conclusion: Conclusion
+    outcome: ConclusionOutcome
+    theirs: Mapping[str, float]
+    ours: Mapping[str, Ratio]
+    lacks: Mapping[Need, int]  # of what it rests on, how much the benches had
+    reasons: tuple[str, ...]  # why it is not decidable, beside what the benches lack
+    repeats: int = 0  # the fewest on which one of the numbers rests; 0: there is none
 
 
 @dataclass(frozen=True)
@@ -120,3 +201,4 @@ class Study:
     published: tuple[Published, ...]
     findings: tuple[FindingRequest, ...]
     quick: bool  # run in its short form
+    conclusions: tuple[Conclusion, ...] = ()  # the original's

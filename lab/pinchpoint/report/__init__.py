@@ -2,6 +2,7 @@
 
 `view`      everything that is shown of a run, gathered once; made of
             `number_views` and `trial_views`
+`original`  theirs and ours: the original of a study beside what was measured
 `tables`    what a table is
 `words`     how results are put into words
 `page`      render_html: one self-contained file; render_form: the form that an RFC asks for

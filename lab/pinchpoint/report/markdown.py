@@ -9,6 +9,7 @@ from pinchpoint.model.study import Study
 from pinchpoint.model.trial import Trial
 from pinchpoint.report import number_views, words
 from pinchpoint.report.number_views import CurveView, curve_table, metric_table, rate_table
+from pinchpoint.report.original import FigureView
 from pinchpoint.report.tables import Cell, Table
 from pinchpoint.report.view import RunView, ScenarioView, run_view
 
@@ -42,8 +43,9 @@ def render_markdown(info: RunInfo, result: RunResult, trials: Sequence[Trial]) -
 
 
 def _study(view: RunView, study: Study | None) -> list[str]:
-    """Findings, then a table for each curve."""
+    """The original's conclusions, findings, a table for each curve, and the original's figures beside ours."""
     parts = [f"**{plain(study.title)}**{' (short form)' if study.quick else ''}"] if study else []
+    parts += [table_text(view.original.conclusions)] if view.original.conclusions.columns else []
     lines = [f"- {'**Warning:** ' if finding.warning else ''}{plain(finding.text)}" for finding in view.findings]
     parts += ["\n".join(lines)] if lines else []
     for why in view.why:
@@ -52,7 +54,11 @@ def _study(view: RunView, study: Study | None) -> list[str]:
         if why.profile.table.columns:
             parts.append(table_text(why.profile.table))
         parts += [f"{plain(sentence)}." for sentence in why.profile.sentences]
-    return parts + list(map(_curve, view.curves))
+    return [*parts, *map(_curve, view.curves), *map(_figure, view.original.figures)]
+
+
+def _figure(view: FigureView) -> str:
+    return "\n\n".join([table_text(view.table), *(f"{plain(line)}." for line in view.without)])
 
 
 def _curve(view: CurveView) -> str:

@@ -338,7 +338,7 @@ def _point_row(curve: Curve, point: CurvePoint, columns: Sequence[str]) -> Row:
     main = next((point.estimates[name] for name in columns if name in point.estimates), None)
     trimmed = main.trimmed_mean if main else None
     levels = tuple(with_unit(point.levels.get(factor.name), factor.unit) for factor in curve.factors)
-    cells = {name: _cell(point, name) for name in (*columns, *metric_names(curve))}
+    cells = {name: cell_of(point, name) for name in (*columns, *metric_names(curve))}
     published_way = "" if main is None or trimmed is None else units.quantity(trimmed, main.unit)
     limit, verdict = Limit(point.limit).words if point.limit else "-", point.verdict
     if not measured:
@@ -377,7 +377,8 @@ def curve_table(view: CurveView) -> Table:
     return Table(tuple(columns), view.curve.group, view.curve.title)
 
 
-def _cell(point: CurvePoint, name: str) -> Cell:
+def cell_of(point: CurvePoint, name: str) -> Cell:
+    """The number of one metric with its interval; `refused`, or absent, where there is none."""
     estimate = point.estimates.get(name)
     if estimate is None:
         refused = name in point.refusals

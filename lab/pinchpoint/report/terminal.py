@@ -18,6 +18,7 @@ from pinchpoint.model.study import Finding
 from pinchpoint.report import comparison as views
 from pinchpoint.report import number_views, words
 from pinchpoint.report.number_views import CurveView, curve_table, metric_table, rate_table
+from pinchpoint.report.original import FigureView
 from pinchpoint.report.tables import ABSENT, Cell, Column, Table
 from pinchpoint.report.view import ProfileView, ScenarioView, WhyView, run_view
 
@@ -35,13 +36,20 @@ _MOST_WARNINGS: Final = 2  # of a scenario; all are in the report
 
 
 def render_table(result: RunResult, info: RunInfo | None = None) -> Group:
-    """What a run found, for the terminal; the caller prints it, plain or in colour. `info` says what was asked for."""
+    """What a run found, for the terminal; the caller prints it, plain or in colour.
+
+    `info` says what was asked for, and has the original's figures.
+    """
     view = run_view(result, info)
     parts: list[RenderableType] = []
     for curve in view.curves:
         parts += _curve(curve)
+    for figure in view.original.figures:
+        parts += _figure(figure)
     if view.findings:
         parts.append(_below(map(_finding, view.findings)))
+    if view.original.conclusions.columns:
+        parts.append(draw(view.original.conclusions))
     for why in view.why:
         parts += [_why(why), *_profile(why.profile)]
     rates = [section for section in view.plain if section.result and section.result.measure == "rates"]
@@ -184,6 +192,13 @@ def _curve(view: CurveView) -> list[RenderableType]:
     left_out = [column for column in table.columns if column.key == "metric"][_MOST_COLUMNS:]
     shown = [column for column in table.columns if column.key != "repeats" and column not in left_out]
     return [draw(table, shown), *([_below([caution(view.unseen)])] if view.unseen else [])]
+
+
+def _figure(view: FigureView) -> list[RenderableType]:
+    """The original's figures beside ours; where each stands is in the report."""
+    shown = [column for column in view.table.columns if column.key != "source"]
+    lines = [_below(Text(f"{line}.", style="dim") for line in view.without)] if view.without else []
+    return [draw(view.table, shown), *lines]
 
 
 def _finding(finding: Finding) -> Text:

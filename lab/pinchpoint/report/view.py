@@ -19,6 +19,7 @@ from pinchpoint.model.study import Finding
 from pinchpoint.model.trial import Trial
 from pinchpoint.report import number_views, trial_views, words
 from pinchpoint.report.number_views import CurveView, MetricsView, curve_views
+from pinchpoint.report.original import OriginalView, original_view
 from pinchpoint.report.tables import Table, table_of
 from pinchpoint.report.trial_views import PathView, paths
 
@@ -258,6 +259,7 @@ class RunView:
     scenarios: tuple[ScenarioView, ...]
     method: str  # how much was measured, and how
     why: tuple[WhyView, ...]  # a tree of causes for each scenario that the run explains
+    original: OriginalView  # of the study
 
     @property
     def plain(self) -> tuple[ScenarioView, ...]:
@@ -290,7 +292,8 @@ def run_view(
     curves = curve_views(result.curves, info.study if info else None)
     sections = _scenarios(result, info, trials, measurements)
     why = tuple(why_view(explanation, result.profiles) for explanation in result.explanations)
-    return RunView(result.run_id, result.finished, result.findings, curves, sections, words.method(result), why)
+    original, method = original_view(result, info.study if info else None), words.method(result)
+    return RunView(result.run_id, result.finished, result.findings, curves, sections, method, why, original)
 
 
 def _scenarios(

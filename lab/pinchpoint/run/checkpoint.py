@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from pinchpoint.findings.conclusions import judged
 from pinchpoint.findings.curves import curves
 from pinchpoint.findings.findings import findings
 from pinchpoint.host import facts
@@ -149,9 +150,10 @@ class Growing:
                 (self._curves[sweep.group],) = curves([sweep], results)
         drawn = tuple(self._curves[sweep.group] for sweep in self.info.sweeps)
         told = findings(self.info.study, drawn) if self.info.study else ()
+        concluded = judged(self.info.study, drawn) if self.info.study else ()
         why = explaining.explained(self._units, self.done) if self.info.explains else ()
         is_finished = len(results) == len(self._units) and not self.is_partial
-        return RunResult(SCHEMA, self._folder.run_id, is_finished, results, drawn, told, why)
+        return RunResult(SCHEMA, self._folder.run_id, is_finished, results, drawn, told, why, conclusions=concluded)
 
 
 class Pace:

@@ -6,17 +6,21 @@ from dataclasses import replace
 
 from pinchpoint.bench.builder import describe, plan
 from pinchpoint.dut import nics
+from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.setup import Setup, prepare
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host import facts
 from pinchpoint.host.machines import Machines
+from pinchpoint.host.numa import read_topology
 from pinchpoint.measure.rates.run import Rates
 from pinchpoint.measure.registry import measure_of
 from pinchpoint.measure.standing import Standing, Task, live_bench
 from pinchpoint.model import units
 from pinchpoint.model.errors import PinchpointError
+from pinchpoint.model.offload import Offload, OffloadTruth
 from pinchpoint.model.result import Ceiling, ScenarioResult
 from pinchpoint.model.scenario import LAB, EngineSite, Remote, Scenario
+from pinchpoint.model.study import Need
 from pinchpoint.run.ceiling import CeilingTest
 
 PlanBench = Callable[[Scenario, Machines], Setup]
@@ -45,7 +49,8 @@ def run_scenario(
         bench = replace(stood, ceilings=ceilings)
         try:
             settings = {**bench.live.settings(), **_engine_settings(setup)}
-            result = replace((measure or measure_of(scenario).run)(bench), settings=settings)
+            result = (measure or measure_of(scenario).run)(bench)
+            result = replace(result, settings=settings, bench=bench_of(setup, result.offload))
             _attach_dumps(bench)
         except PinchpointError:
             _attach_log(bench)
@@ -72,6 +77,20 @@ def planned(
     task.note_plan(scenario.name, tuple(planned_lines(setup)))
     task.note_facts({**setup.facts, **setup.bench.facts()})
     return setup, engine
+
+
+def bench_of(setup: Setup, offload: OffloadTruth | None) -> dict[Need, int]:
+    """What a bench has of that on which a conclusion may rest. CPUs and NUMA nodes of a guest are emulated."""
+    scenario, host = setup.scenario, setup.places.machine
+    guest, topology = scenario.guest, read_topology(host)
+    at_cables = (*(port.pci or port.interface for port in scenario.ports), *(end.interface for end in scenario.hosts))
+    return {
+        Need.CPUS: guest.numa_nodes if guest else len(host.cpus()),
+        Need.NUMA_NODES: 1 if guest else len(topology.with_cpus),
+        Need.KERNEL_DATAPATH: int(device_of(scenario).is_in_kernel(scenario)),
+        Need.NIC: int(any(at_cables)),
+        Need.HARDWARE_OFFLOAD: int(offload is not None and offload.word is Offload.PROVEN),
+    }
 
 
 def _engine_settings(setup: Setup) -> dict[str, str]:

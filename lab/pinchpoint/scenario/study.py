@@ -14,7 +14,7 @@ from pinchpoint.keys.source import CHANGED, Change, Source, key_at, key_path, ne
 from pinchpoint.model import former
 from pinchpoint.model.errors import InputError, choices
 from pinchpoint.model.scenario import Level, Sweep
-from pinchpoint.model.study import FindingRequest, Published, PublishedPoint, Study
+from pinchpoint.model.study import Conclusion, FindingRequest, Published, PublishedPoint, Study
 from pinchpoint.scenario import keys, sweep_keys
 from pinchpoint.scenario.sweep import sweep_of
 from pinchpoint.scenario.sweep_keys import level
@@ -39,6 +39,7 @@ def load_study(
     top = reader.table(sweep_keys.STUDY_TOP)
     stems: Sequence[str] = top.get("scenarios", ())
     curves, requests = reader.array(sweep_keys.PUBLISHED), reader.array(sweep_keys.FINDING)
+    concluded = reader.array(sweep_keys.CONCLUSION)
     for word in only:
         if word not in stems:
             raise InputError(f"{path}: unknown scenario {show(word)}", choices(word, stems, "available"))
@@ -56,15 +57,18 @@ def load_study(
     for stem in wanted:
         if stem in files:
             _read(files[stem], [*(short if quick else ()), *asked], quick, sweeps, wrong)
-    _check_groups(source, [*curves, *requests], stems)
-    _check_factors(source, [*curves, *requests], sweeps)
+    elements = [*curves, *requests, *concluded]
+    _check_groups(source, elements, stems)
+    _check_factors(source, elements, sweeps)
+    _check_pairs(source, requests, concluded, sweeps)
     curves_found = [figures for curve in curves if (figures := published(source, folder, curve))]
     if source.problems or wrong:
         raise InputError("\n".join([*([source.error().message] if source.problems else []), *wrong]))
     name = folder.resolve().name
     beside = tuple(curve for curve in curves_found if curve.group in wanted)
     findings = tuple(_findings(requests, stems, wanted))
-    study = Study(name, top.get("title", name), top["about"], top["source"], beside, findings, quick)
+    conclusions = tuple(_conclusions(concluded, wanted))
+    study = Study(name, top.get("title", name), top["about"], top["source"], beside, findings, quick, conclusions)
     return study, tuple(sweeps.values())
 
 
@@ -118,9 +122,43 @@ def _takes(source: Source, change: Change) -> bool:
 
 def _check_groups(source: Source, elements: Sequence[Element], stems: Sequence[str]) -> None:
     for element in elements:
-        group = element.values.get("group")
-        if group and stems and group not in stems:
-            source.mismatch((*element.at, "group"), f"one of the study's scenarios ({', '.join(stems)})", group, stems)
+        for key in ("group", "against") if "says" in element.values else ("group",):
+            group = element.values.get(key)
+            if group and stems and group not in stems:
+                source.mismatch((*element.at, key), f"one of the study's scenarios ({', '.join(stems)})", group, stems)
+
+
+def _check_pairs(
+    source: Source, findings: Sequence[Element], conclusions: Sequence[Element], sweeps: Mapping[str, Sweep]
+) -> None:
+    """The two points of a comparison, and what a conclusion expects of them."""
+    for finding in findings:
+        chosen = [key for key in ("over", "under") if finding.values.get(key)]
+        if chosen and (len(chosen) < 2 or finding.values.get("kind") != "compare"):
+            source.problem(
+                (*finding.at, chosen[0]), 'expected "over" and "under" together, of a finding of kind "compare"'
+            )
+    for conclusion in conclusions:
+        least, most = conclusion.values.get("least"), conclusion.values.get("most")
+        if least is None and most is None:
+            source.problem(conclusion.at, 'expected "least", "most" or both')
+        elif least is not None and most is not None and least > most:
+            source.problem((*conclusion.at, "most"), f"expected a number from {least:g}, which is `least`")
+    for element in (*findings, *conclusions):
+        group, against = element.values.get("group", ""), element.values.get("against", "")
+        _check_levels(source, element, "over", sweeps.get(group))
+        _check_levels(source, element, "under", sweeps.get(against or group))
+
+
+def _check_levels(source: Source, element: Element, key: str, sweep: Sweep | None) -> None:
+    """The factors of which a point's levels are given are those of its sweep."""
+    if sweep is None:
+        return
+    names = [factor.name for factor in sweep.factors]
+    for name in element.values.get(key, ()):
+        if name not in names:
+            known = f"levels of factors of {sweep.group} ({', '.join(names) or 'there is none'})"
+            source.mismatch((*element.at, key), known, name)
 
 
 def _check_factors(source: Source, elements: Sequence[Element], sweeps: Mapping[str, Sweep]) -> None:
@@ -151,6 +189,17 @@ def _findings(requests: Sequence[Element], stems: Sequence[str], wanted: Sequenc
             yield finding
 
 
+def _conclusions(elements: Sequence[Element], wanted: Sequence[str]) -> Iterator[Conclusion]:
+    """The conclusions that rest on wanted files alone."""
+    for element in elements:
+        values = element.values
+        points = {key: values[key] for key in ("group", "against", "over", "under")}
+        request = FindingRequest("compare", metric=former.metric(values["metric"]), factor="", **points)
+        if {request.group, request.against or request.group} <= set(wanted):
+            own = {key: values[key] for key in ("says", "source", "least", "most", "needs", "published")}
+            yield Conclusion(request=request, **own)
+
+
 MOST_ROWS = 100_000
 _INTEGER = re.compile(r"-?[0-9]{1,15}")
 _NUMBER = re.compile(r"-?[0-9]{1,30}(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,3})?")
@@ -168,21 +217,26 @@ def published(source: Source, folder: FilePath, element: Element) -> Published |
         source.problem(element.at, 'expected either "points" or "file"')
         return None
     if values["points"] is not None:
-        points = _once(source, element, ((None, level, figure * values["times"]) for level, figure in values["points"]))
+        points = _once(source, element, ((0, level, figure * values["times"]) for level, figure in values["points"]))
     else:
         points = _once(source, element, _of_file(source, folder, element))
     own = {key: values[key] for key in ("group", "unit", "factor", "title")}
-    placed = [({values["factor"]: level, **values["levels"]}, figure) for level, figure in points.items()]
-    figures = tuple(PublishedPoint(levels, figure) for levels, figure in placed)
+    file, written = values["file"], f"{STUDY_FILE}:{source.line((*element.at, 'points'))}"
+    figures = tuple(
+        PublishedPoint({values["factor"]: level, **values["levels"]}, figure, f"{file}:{line}" if file else written)
+        for level, (line, figure) in points.items()
+    )
     return Published(**own, metric=former.metric(values["metric"]), points=figures)
 
 
-def _once(source: Source, element: Element, figures: Iterable[tuple[int | None, Level, float]]) -> dict[Level, float]:
-    """The figure of each level; several for a level are a problem, unless the first counts."""
-    points: dict[Level, float] = {}
+def _once(
+    source: Source, element: Element, figures: Iterable[tuple[int, Level, float]]
+) -> dict[Level, tuple[int, float]]:
+    """The figure of each level and its line, 0 of none; several for a level are a problem, unless the first counts."""
+    points: dict[Level, tuple[int, float]] = {}
     for line, point, figure in figures:
         if point not in points:
-            points[point] = figure
+            points[point] = line, figure
         elif not element.values["first"]:
             where = f" in line {line} of {element.values['file']}" if line else ""
             source.problem(element.at, f"expected one figure for each level, found {show(point)} again{where}")
@@ -190,7 +244,7 @@ def _once(source: Source, element: Element, figures: Iterable[tuple[int | None, 
     return points
 
 
-def _of_file(source: Source, folder: FilePath, element: Element) -> Iterator[tuple[int | None, Level, float]]:
+def _of_file(source: Source, folder: FilePath, element: Element) -> Iterator[tuple[int, Level, float]]:
     values, at = element.values, element.at
     missing = [key for key in ("x", "y") if values[key] is None]
     for key in missing:

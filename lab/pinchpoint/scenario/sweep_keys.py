@@ -8,12 +8,15 @@ from pinchpoint.keys.key import Computed, Key, Table, Unset
 from pinchpoint.keys.kinds import Kind, MismatchError, check, is_plain
 from pinchpoint.keys.source import key_path
 from pinchpoint.model.scenario import Level, Relative
+from pinchpoint.model.study import Need
 
 MOST_LEVELS = 256
 MOST_NAMED = 16
 MOST_PAIRS = 10_000
 LONGEST_LEVEL = 60
 LONGEST_PROSE = 10_000
+LONGEST_SENTENCE = 400
+MOST_NEEDED = 100_000
 _LEVEL: Final = {"type": ["boolean", "number", "string"], "minLength": 1, "maxLength": LONGEST_LEVEL}
 
 
@@ -50,6 +53,25 @@ def level_table() -> Kind:
 
     schema = {"type": "object", "additionalProperties": _LEVEL, "maxProperties": MOST_NAMED}
     return Kind("a table of numbers, texts, and true or false", read, schema=schema)
+
+
+def needs() -> Kind:
+    """What a bench must have, by the word of a need: how many, or true."""
+    count = kinds.integer(1, MOST_NEEDED)
+
+    def number(need: Need, value: Any) -> int:
+        check(need.is_counted or value is True)
+        return int(count.read(value)) if need.is_counted else 1
+
+    def read(value: Any) -> dict[Need, int]:
+        check(isinstance(value, dict) and all(name in [*Need] for name in value))
+        return {Need(name): number(Need(name), wanted) for name, wanted in value.items()}
+
+    words = ", ".join(f"{need} ({'a count' if need.is_counted else 'true'})" for need in Need)
+    own = {str(need): count.schema if need.is_counted else {"const": True} for need in Need}
+    return Kind(
+        f"a table of {words}", read, schema={"type": "object", "properties": own, "additionalProperties": False}
+    )
 
 
 def key_paths() -> Kind:
@@ -214,8 +236,31 @@ FINDING = Table(
         Key("metric", kinds.text(60), "The metric it is about.", ""),
         Key("factor", kinds.text(60), "The factor along which it looks.", ""),
         Key("against", kinds.text(), "Other groups, a metric or levels, depending on `kind`.", ""),
+        Key("over", level_table(), "Of `compare`: the levels of the point whose number is divided; with `under`.", {}),
+        Key("under", level_table(), "Of `compare`: the levels of the point by whose number it is divided.", {}),
     ),
     at_most=64,
 )  # fmt: skip
 
-STUDY_TABLES: Final = (STUDY_TOP, QUICK, PUBLISHED, FINDING)
+_RATIO: Final = kinds.number(0, 1e12)
+CONCLUSION: Final = Table(
+    "conclusion",
+    "What the original concludes, as the ratio of two points with an expected outcome (a finding of kind `compare`). "
+    "It is confirmed, contradicted, or not decidable here.",
+    (
+        Key("says", kinds.text(LONGEST_SENTENCE), "The conclusion, in words of your own."),
+        Key("source", kinds.text(), "Where the original says so, or has the figures."),
+        Key("group", WORD, "The scenario file, without `.toml`, of the point whose number is divided."),
+        Key("metric", kinds.text(60), "The metric of both points."),
+        Key("over", level_table(), "Its levels. Those of factors left out are the same at both points."),
+        Key("under", level_table(), "The levels of the point by whose number it is divided."),
+        Key("against", kinds.text(64), "The scenario file of that point; empty: `group`.", ""),
+        Key("least", _RATIO, "The least ratio that the conclusion expects.", Unset("any")),
+        Key("most", _RATIO, "The largest ratio that the conclusion expects.", Unset("any")),
+        Key("needs", needs(), "What the conclusion rests on: without it a bench cannot decide.", {}),
+        Key("published", _RATIO, "The original's ratio.", Unset("from the published curves, if they have both points")),
+    ),
+    at_most=64,
+)
+
+STUDY_TABLES: Final = (STUDY_TOP, QUICK, PUBLISHED, FINDING, CONCLUSION)

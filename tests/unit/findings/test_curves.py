@@ -13,7 +13,7 @@ from pinchpoint.measure.rates.run import of_rates
 from pinchpoint.model.measurement import Bound, Metric
 from pinchpoint.model.result import Outcome, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Factor
-from pinchpoint.model.study import Curve, Refusal
+from pinchpoint.model.study import Curve, Need, Refusal
 from pinchpoint.stats.estimate import bound_of, estimate
 
 
@@ -211,6 +211,31 @@ def test_whatever_changed_in_the_datapath_shows_that_it_saw_the_factor(after: li
     before = _seen(2, 1, Metric("conntrack entries", "count", 512), Metric("lookup share of EMC", "share", 0.99))
     ran = [result({"five-tuples": 512}, before), result({"five-tuples": 65536}, after)]
     assert _one(*ran).points[1].invisible == ""
+
+
+@pytest.mark.parametrize(
+    ("after", "is_unseen"),
+    [
+        (Metric("goodput", "bit/s", 0.27e9, 0.26e9, 0.28e9), False),
+        (Metric("goodput", "bit/s", 0.27e9), False),
+        (Metric("goodput", "bit/s", 0.98e9, 0.97e9, 0.99e9), True),
+        (Metric("goodput", "bit/s", 0.9e9, 0.8e9, 1.1e9), True),
+    ],
+    ids=["falls", "falls, no interval", "by 2 %", "within its interval"],
+)
+def test_a_factor_that_moves_the_rate_was_not_missed(after: Metric, is_unseen: bool) -> None:
+    """As it was seen: 500 more ports took 73 % of the goodput, and "the datapath did not see the factor"."""
+    ports = Factor("ports", "", (0, 500), falling=True)
+    before = Metric("goodput", "bit/s", 1e9, 0.99e9, 1.01e9)
+    ran = [result({"ports": level}, _seen(2, 1, goodput)) for level, goodput in ((0, before), (500, after))]
+    assert bool(_one(*ran, factors=(ports,)).points[1].invisible) is is_unseen
+
+
+def test_a_point_has_the_least_that_the_benches_of_its_repeats_had() -> None:
+    benches = ({Need.CPUS: 64, Need.NIC: 0}, {Need.CPUS: 2, Need.NIC: 0})
+    ran = [replace(result({"five-tuples": 512}, [], repeat=n), bench=bench) for n, bench in enumerate(benches, 1)]
+    assert _one(*ran).points[0].bench == {Need.CPUS: 2, Need.NIC: 0}
+    assert _one(ran[0], replace(ran[1], bench=None)).points[0].bench is None
 
 
 @pytest.mark.parametrize(

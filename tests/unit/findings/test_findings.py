@@ -125,6 +125,17 @@ def test_compare_says_at_which_levels_two_groups_have_only_ratios_to_references_
     assert second.warning
 
 
+def test_compare_sets_two_points_side_by_side_by_the_levels_that_are_named() -> None:
+    asked = study("compare", published({255: 1.1e6, 4096: 1.0e6}))
+    (request,) = asked.findings
+    request = replace(request, over={"five-tuples": 4096}, under={"five-tuples": 255})
+    (text,) = _texts(replace(asked, findings=(request,)), FALLING)
+    assert text == (
+        "The NDR of base at five-tuples 4,096 is 0.935 x [0.899 .. 0.974] that of base at five-tuples 255: "
+        "2.90 Mpps [2.84 to 2.96 Mpps, n = 3] and 3.10 Mpps [3.04 to 3.16 Mpps, n = 3]; published: 0.909 x."
+    )
+
+
 def test_compare_of_groups_without_factor_takes_their_only_points() -> None:
     alone = [
         Curve(name, "", "rates", (), (point({}, {"NDR": number(rate)}),)) for name, rate in (("a", 2e6), ("b", 1e6))
@@ -379,6 +390,38 @@ def test_a_path_that_failed_was_tried_and_one_that_this_machine_lacks_was_not() 
     assert finding.warning and "dpdk unknown (the switch died); behind: tap" in finding.text
     (finding,) = _paths(*numbers, replace(failed, outcome="impossible"))
     assert not finding.warning and finding.text.startswith("NDR: af_xdp is best")
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [("relay_core", "relay's core"), ("generator", "traffic generator"), ("host", "measuring host")],
+)
+def test_a_rate_that_something_else_ended_is_not_ranked(limit: str, words: str) -> None:
+    """As it was seen: af_xdp was called best, and dpdk's number was the relay's."""
+    others = point({"path": "tap"}, {"NDR": number(1e6)}), point({"path": "dpdk"}, {"NDR": number(4e6)}, limit=limit)
+    (found,) = _paths(point({"path": "af_xdp"}, {"NDR": number(5e6)}), *others)
+    assert found.warning and found.text == (
+        "NDR: the best is unknown, among af_xdp 5.00 Mpps [4.90 to 5.10 Mpps, n = 3]; "
+        f"dpdk 4.00 Mpps [3.92 to 4.08 Mpps, n = 3] (limited by the {words}); "
+        "behind: tap 1.00 Mpps [0.980 to 1.020 Mpps, n = 3]."
+    )
+    (alone,) = _paths(*(replace(other, limit=limit) for other in others))
+    assert alone.warning and "is best" not in alone.text and alone.text.count("limited by the") == 2
+
+
+def test_what_a_packet_costs_is_ranked_whatever_ended_the_rate() -> None:
+    numbers = {level: {"cycles per packet": number(c, unit="cycles")} for level, c in (("tap", 900), ("dpdk", 300))}
+    asked = study("method", metric="cycles per packet", factor="path")
+    (found,) = findings(asked, [curve(numbers, factor=PATH, limit="generator")])
+    assert found.text.startswith("cycles per packet: dpdk is best with 300 cycles")
+
+
+def test_published_ratios_stand_beside_those_of_methods() -> None:
+    figures = published({"dpdk": 14e6, "af_xdp": 3.27e6}, factor="path")
+    numbers = {level: {"NDR": number(fps)} for level, fps in (("af_xdp", 1e6), ("tap", 0.5e6), ("dpdk", 4.9e6))}
+    (found,) = findings(study("method", figures, metric="NDR", factor="path"), [curve(numbers, factor=PATH)])
+    assert "(4.90 x [4.71 .. 5.10] less; published: 4.28 x)" in found.text
+    assert found.text.count("published") == 1, "the original has no tap"
 
 
 def test_without_any_number_nothing_is_ranked() -> None:

@@ -17,7 +17,7 @@ from pinchpoint.measure.standing import Interrupted, Listener
 from pinchpoint.model.errors import BenchError, DutError, EngineError, InputError, RequirementError, StoreError
 from pinchpoint.model.result import Ceiling, Outcome
 from pinchpoint.model.scenario import NumaPlacement
-from pinchpoint.model.study import FindingRequest, Study
+from pinchpoint.model.study import Conclusion, FindingRequest, Need, Study
 from pinchpoint.run.order import info, units
 from pinchpoint.run.run import describe_run, run_all, unmeasured
 from pinchpoint.scenario.plain import from_plain, to_plain
@@ -99,9 +99,11 @@ def test_every_unit_runs_once_and_the_result_has_its_curve(tmp_path):
     assert info.versions["switch ovs_version"] == "3.1.0"
 
 
-def test_a_study_gets_its_findings_as_the_result_grows(tmp_path):
+def test_a_study_gets_its_findings_and_conclusions_as_the_result_grows(tmp_path):
     fall = FindingRequest("fall", "g", "NDR", "rules", "")
-    study = Study("s", "a study", "", "a source", (), (fall,), False)
+    request = FindingRequest("compare", "g", "NDR", "", "", {"rules": 3}, {"rules": 1})
+    falls = Conclusion("It falls.", "a table", request, None, 0.8, {Need.CPUS: 64})
+    study = Study("s", "a study", "", "a source", (), (fall,), False, (falls,))
     folder, seen, clock = folder_of(tmp_path, [THREE], study=study), [], [0.0]
 
     def before(unit):
@@ -112,6 +114,9 @@ def test_a_study_gets_its_findings_as_the_result_grows(tmp_path):
     result = run(folder, Bench(rate=lambda levels: 4e6 / levels["rules"], before=before), now_s=lambda: clock[0])
     assert seen == [(0, False), (1, False), (2, False)]
     assert any("4.00 Mpps" in finding.text for finding in result.findings)
+    (judged,) = result.conclusions
+    assert (judged.conclusion, judged.ours[""].value) == (falls, pytest.approx(1 / 3))
+    assert folder.read_result() == result
 
 
 def test_what_this_machine_lacks_is_impossible_and_the_rest_is_measured(tmp_path):

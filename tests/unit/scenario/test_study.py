@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from reference.scenario import EXAMPLE, HOSTS_EXAMPLE, STUDY_EXAMPLE
 
 from pinchpoint.model.errors import InputError
-from pinchpoint.model.study import FindingRequest, Published, PublishedPoint
+from pinchpoint.model.study import Conclusion, FindingRequest, Need, Published, PublishedPoint
 from pinchpoint.scenario import load_study
 from pinchpoint.scenario.sweep_keys import FINDING_KINDS
 
@@ -68,12 +68,29 @@ def test_a_study_is_its_sweeps_published_curves_and_findings(folder: Path) -> No
         "bit/s",
         "bridges",
         "iperf 2, 32 streams",
-        (PublishedPoint({"bridges": 2}, 178.5e9), PublishedPoint({"bridges": 10}, 176e9)),
+        (
+            PublishedPoint({"bridges": 2}, 178.5e9, "throughput.csv:2"),
+            PublishedPoint({"bridges": 10}, 176e9, "throughput.csv:3"),
+        ),
     )
     assert [(dict(point.levels), point.value) for point in second.points] == [
         ({"extra rules": 0, "bridges": 2}, 178e9),
         ({"extra rules": 500_000, "bridges": 2}, 177e9),
     ]
+
+
+def test_each_published_figure_says_where_it_stands(folder: Path) -> None:
+    study, _ = load_study(folder)
+    line = STUDY_EXAMPLE.split("\n").index("points = [[0, 178e9], [500_000, 177e9]]") + 1
+    assert [point.source for point in study.published[1].points] == [f"study.toml:{line}"] * 2
+
+
+def test_a_conclusion_is_a_comparison_with_an_expected_outcome(folder: Path) -> None:
+    study, _ = load_study(folder)
+    request = FindingRequest("compare", "cascade", "goodput", "", "", {"bridges": 10}, {"bridges": 2})
+    needs = {Need.KERNEL_DATAPATH: 1, Need.CPUS: 64}
+    says = "Ten bridges carry what two carry."
+    assert study.conclusions == (Conclusion(says, "throughput.csv", request, 0.95, 1.05, needs, None),)
 
 
 def test_the_short_form_puts_its_values_over_the_files(folder: Path) -> None:
@@ -102,6 +119,7 @@ def test_only_some_files_leave_out_what_rests_on_others(folder: Path) -> None:
     study, (sweep,) = load_study(folder, only=("snat",))
     assert sweep.group == "snat"
     assert (study.published, [finding.kind for finding in study.findings]) == ((), ["limit"])
+    assert study.conclusions == ()
     with pytest.raises(InputError, match="unknown scenario") as error:
         load_study(folder, only=("nat",))
     assert "cascade, snat" in str(error.value)
@@ -160,6 +178,36 @@ def test_the_first_of_several_figures_counts_where_the_study_says_so(folder: Pat
             '"sweep.repeats" = 2',
             '"search.drain_s" = 2',
             "expected a key that one of the study's files reads; none does",
+        ),
+        (
+            "under = { bridges = 2 }",
+            "under = { ports = 2 }",
+            "under: expected levels of factors of cascade (io, bridges,",
+        ),
+        ("under = { bridges = 2 }", "", "conclusion[1].under: missing; expected a table of numbers"),
+        ("least = 0.95\nmost = 1.05", "", 'conclusion[1]: expected "least", "most" or both'),
+        ("most = 1.05", "most = 0.9", "conclusion[1].most: expected a number from 0.95, which is `least`"),
+        (
+            "most = 1.05",
+            'most = 1.05\nagainst = "snat"',
+            "conclusion[1].against: expected one of the study's scenarios",
+        ),
+        (
+            "cpus = 64",
+            "cpus = true",
+            "study.toml:46: conclusion[1].needs: expected a table of cpus (a count), numa_nodes",
+        ),
+        ("kernel_datapath = true", "kernel_datapath = 1", "conclusion[1].needs: expected a table of cpus (a count)"),
+        ("kernel_datapath = true", "gpu = true", "conclusion[1].needs: expected a table of cpus (a count)"),
+        (
+            'kind = "fall"',
+            'kind = "fall"\nover = { bridges = 10 }\nunder = { bridges = 2 }',
+            'finding[1].over: expected "over" and "under" together, of a finding of kind "compare"',
+        ),
+        (
+            'kind = "fall"',
+            'kind = "compare"\nover = { bridges = 10 }',
+            'finding[1].over: expected "over" and "under" together, of a finding of kind "compare"',
         ),
         ("[quick]", "[quik]", "quik: unknown key; did you mean quick?"),
         ("[[finding]]", "[finding]", "finding: expected tables [[finding]]"),

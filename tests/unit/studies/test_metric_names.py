@@ -91,6 +91,10 @@ def test_every_metric_of_a_finding_is_produced(name, quick):
     by_group = {sweep.group: produced(sweep) for sweep in sweeps}
     asked = [(finding.group, finding.metric) for finding in study.findings if finding.metric]
     asked += [(finding.against, finding.metric) for finding in study.findings if finding.kind in ("compare", "cost")]
+    compared = [conclusion.request for conclusion in study.conclusions]
+    asked += [
+        (group, request.metric) for request in compared for group in (request.group, request.against or request.group)
+    ]
     assert asked
     assert [pair for pair in asked if pair[1] not in by_group[pair[0]]] == []
 

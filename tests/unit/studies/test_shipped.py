@@ -1,5 +1,6 @@
 """The shipped studies: they load, in both forms, with the levels that were published."""
 
+import csv
 from pathlib import Path
 
 import pytest
@@ -8,11 +9,16 @@ from pinchpoint.bench import requirements
 from pinchpoint.dut import placement, setup
 from pinchpoint.dut.ovs import device as needs
 from pinchpoint.dut.setup import require
+from pinchpoint.findings.conclusions import judged as judged_conclusions
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.registry import measures
 from pinchpoint.model.errors import RequirementError
+from pinchpoint.model.result import RunResult
+from pinchpoint.model.study import Curve, CurvePoint
+from pinchpoint.report.original import original_view
 from pinchpoint.scenario.study import load_study
+from pinchpoint.store.codec import SCHEMA
 
 STUDIES = Path(__file__).parents[3] / "studies"
 NAMES = ("flow-rules", "io-paths", "bridge-scale", "rfc2544", "reliability", "full-nat")
@@ -112,6 +118,72 @@ def test_published_curves_share_levels_with_ours(name):
     for curve in study.published:
         common = [point for point in curve.points if dict(point.levels) in ours[curve.group]]
         assert common, f"{curve.group}: {curve.title}"
+
+
+CONCLUDED = ("flow-rules", "io-paths", "bridge-scale")
+
+
+@pytest.mark.parametrize("name", CONCLUDED)
+def test_the_full_form_has_both_points_of_every_conclusion(name):
+    study, sweeps = loaded(name)
+    ours = {sweep.group: [scenario.point.levels for scenario in sweep.scenarios] for sweep in sweeps}
+    assert study.conclusions
+    for conclusion in study.conclusions:
+        request = conclusion.request
+        for group, levels in ((request.group, request.over), (request.against or request.group, request.under)):
+            assert any(levels.items() <= point.items() for point in ours[group]), conclusion.says
+
+
+@pytest.mark.parametrize("name", CONCLUDED)
+def test_every_conclusion_that_has_figures_is_true_of_the_original(name):
+    study, sweeps = loaded(name)
+    concluded = judged_conclusions(study, [lost(sweep) for sweep in sweeps])
+    told = [(judged.conclusion, ratio) for judged in concluded for ratio in judged.theirs.values()]
+    assert len(told) >= len(study.conclusions) - 1, "io-paths has no figure of how busy its cores were"
+    for conclusion, ratio in told:
+        assert (conclusion.least or 0) <= ratio <= (conclusion.most or 1e12), (conclusion.says, ratio)
+
+
+@pytest.mark.parametrize("name", CONCLUDED)
+def test_every_published_row_is_in_a_curve(name):
+    """Of flow-rules, whose table has a row for each rate tried, those of each count of each test."""
+    study, _ = loaded(name)
+    used = {point.source for curve in study.published for point in curve.points}
+    for path in (STUDIES / name).glob("*.csv"):
+        with path.open(newline="") as file:
+            rows = list(enumerate(csv.DictReader(file), 2))
+        keys = {
+            f"{path.name}:{line}": (row.get("test"), row.get("count") if "test" in row else line) for line, row in rows
+        }
+        assert set(keys.values()) == {keys[source] for source in used if source in keys}, path.name
+
+
+@pytest.mark.parametrize("quick", [False, True], ids=["full", "quick"])
+@pytest.mark.parametrize("name", CONCLUDED)
+def test_every_published_row_has_a_point_or_a_reason(name, quick):
+    """Every level that is measured is taken to be impossible here."""
+    study, sweeps = loaded(name, quick)
+    result = RunResult(SCHEMA, name, True, (), tuple(lost(sweep) for sweep in sweeps))
+    views = original_view(result, study).figures
+    assert len(views) >= len(study.published)
+    for view in views:
+        remarks = [column for column in view.table.columns if column.key == "remark"]
+        assert all(cell.text for column in remarks for cell in column.cells)
+        rows = len(view.table.columns[0].cells)
+        assert bool(remarks) == bool(rows)
+        assert rows or view.without
+        assert all(line.rpartition(": ")[2] in REASONS for line in view.without)
+
+
+REASONS = ("no such point", "no such point in the short form")
+
+
+def lost(sweep):
+    """A curve of which no point could run."""
+    reason = "this machine has one NUMA node"
+    levels = [scenario.point.levels for scenario in sweep.scenarios]
+    points = tuple(CurvePoint(at, "impossible", reason, {}, "", "", ("unit",)) for at in levels)
+    return Curve(sweep.group, sweep.title, "rates", sweep.factors, points)
 
 
 @pytest.mark.parametrize("name", NAMES)

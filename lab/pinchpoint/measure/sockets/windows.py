@@ -288,11 +288,14 @@ def _over(repeats: Sequence[Metric], disturbed: bool) -> Metric:
 
 
 def invisible(items: Mapping[str, int], flows: int | None, masks: int | None) -> tuple[str, ...]:
-    """Warnings about what was built and the datapath never saw; `items` counts, e.g., rules and extra ports."""
+    """Warnings about what was built and took no datapath flow; `items` counts, e.g., rules and extra ports.
+
+    Whether it changed the rate nevertheless, only a comparison with a bench without it can tell.
+    """
     if flows is None or masks is None or flows > FEW_FLOWS:
         return ()
     carried = f"{units.counted(flows, 'datapath flow')} and {units.counted(masks, 'mask')}"
-    told = f"but {carried} carried the traffic: the datapath did not see them"
+    told = f"but {carried} carried the traffic: they took no datapath flow of their own"
     return tuple(f"{count:,} {what}, {told}" for what, count in items.items() if count >= MANY_ITEMS)
 
 
