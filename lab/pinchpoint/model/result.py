@@ -55,6 +55,7 @@ class Limit(Worded):
     ACCEPT_QUEUE = "accept_queue"
     BACKEND = "backend"
     PLANNED_RATE = "planned_rate"  # the scenario asked for no more
+    LATENCY = "latency"  # each connection waits for its answer, and nothing is saturated
     NAMED_DROP = "named_drop"
     UNEXPLAINED = "unexplained"
 
