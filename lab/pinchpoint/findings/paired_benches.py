@@ -9,7 +9,7 @@ from pinchpoint.findings import comparing
 from pinchpoint.model import units
 from pinchpoint.model.comparison import Comparison, ComparisonKind, Decision, HoldsFor, MetricComparison
 from pinchpoint.model.duet import FORWARDED, MEASURED, RELATIVE, DuetSummary, Stretch
-from pinchpoint.model.measurement import Bound, Estimate, Interval, Metric
+from pinchpoint.model.measurement import CYCLES, Bound, Estimate, Interval, Metric
 from pinchpoint.model.result import RunInfo, RunResult
 from pinchpoint.model.scenario import Search
 from pinchpoint.model.trial import ALTERNATING, WARM_UP, Trial, TrialValidity
@@ -20,7 +20,6 @@ from pinchpoint.stats.paired import PairedDifference, fewest_pairs
 
 BAND = (0.05, 0.95)  # of the time
 MOST_NOT_OVERLOADED = 0.05  # of the slices: more would leave out the moments in which a bench is fast
-CYCLES = "cycles per packet"
 BUSY = 0.5  # of a forwarding thread's time: one that waits for frames most of the time takes few in a turn
 NARROW = 0.04  # half of an interval, as a share, at which slices end: 0.05 is aimed at, and stopping early flatters
 MOST_USED_S = 30.0  # of slices that could be used: half of an interval shrinks with the root of the time

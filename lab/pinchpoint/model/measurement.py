@@ -166,6 +166,7 @@ def ratio(over: Estimate | None, under: Estimate | None) -> Interval | None:
 
 CARRIED = "that carried packets"
 """The note of a count of items, such as flows, of which only those in use are counted."""
+CYCLES: Final = "cycles per packet"
 THREAD_BUSY: Final = "thread busy"
 """The metric of the busiest forwarding thread's busy share."""
 _LOOKUP_SHARE: Final = "lookup share of "

@@ -322,7 +322,7 @@ class ScenarioResult:
     title: str
     rates: tuple[Rate, ...]  # NDR first
     latency: tuple[LatencyPoint, ...]
-    threads: tuple[ThreadLoad, ...]  # at the highest judged load without loss, else at the lowest judged load
+    threads: tuple[ThreadLoad, ...]  # within 2 % of the NDR, or overloaded; busy and cycles unknown: farther away
     verdict: Verdict | None
     generator_ceiling_fps: float | None  # the highest rate that the engine was seen to offer on this bench
     trials: int
