@@ -176,6 +176,7 @@ class Rate:
     memory: Memory | None = None  # None: the load before a trial does not matter, or it was not tried
     unusable_share: float | None = None  # of the search's trials, in which a receiving core of the engine stood still
     limited_by: Limit | None = None  # with AT_LEAST: GENERATOR or SEARCH_MAXIMUM; None: a run stored before it was
+    exceed_ratio: float | None = None  # of the trials, that may exceed the loss ratio; None: 0.5, or another method
 
     @property
     def interval(self) -> Interval | None:
@@ -206,10 +207,10 @@ class Rate:
     def decided(self) -> str:
         """How a load is decided, in words."""
         if self.method is SearchMethod.MLRSEARCH:
-            return (
-                f"at most half of the {self.trial_duration_s:g} s trials exceed the loss ratio, "
-                f"by MLRsearch over {self.duration_sum_s:g} s"
-            )
+            most = 0.5 if self.exceed_ratio is None else self.exceed_ratio
+            share = "no" if most == 0 else "at most half of the" if most == 0.5 else f"at most {most * 100:g} % of the"
+            trials = f"{self.trial_duration_s:g} s {'trial exceeds' if most == 0 else 'trials exceed'}"
+            return f"{share} {trials} the loss ratio, by MLRsearch over {self.duration_sum_s:g} s"
         if self.is_literal:
             lost = "nothing" if self.loss_ratio == 0 else f"at most {self.loss_ratio * 100:g} %"
             return f"half of the {self.trial_duration_s:g} s trials lose {lost} at this load"

@@ -39,7 +39,14 @@ POINTS = {  # group: points in full, points in the short form
         "build-veths": (15, 6),
         "build-traffic": (9, 3),
     },
-    "rfc2544": {"burst": (3, 2), "loss-curve": (1, 1)},
+    "rfc2544": {
+        "throughput": (7, 2),
+        "ndr": (7, 3),
+        "loss-curve": (1, 1),
+        "burst": (3, 2),
+        "recovery": (1, 1),
+        "reset": (1, 1),
+    },
     "full-nat": {
         **{f"verify-{kind}": (1, 1) for kind in ("reference", "nft", "ipvs", "ovs", "haproxy", "nginx", "envoy")},
         **{f"connections-{kind}": (1, 1) for kind in ("reference", "nft", "ipvs", "ovs", "haproxy", "nginx", "envoy")},
@@ -85,6 +92,17 @@ def test_every_point_can_be_planned_or_says_what_the_machine_lacks(monkeypatch, 
                 setup.prepare(scenario, Machines(Local()), tmp_path)
             except RequirementError:
                 assert {"numa", "queues"} & scenario.point.levels.keys(), f"{group}: {scenario.point.levels}"
+
+
+def test_throughput_is_that_of_rfc_1242_by_the_seven_sizes_of_rfc_2544_and_latency_is_at_it():
+    by_group = groups("rfc2544")
+    literal, median = by_group["throughput"].scenarios, by_group["ndr"].scenarios
+    sizes = [scenario.streams[0].frame_bytes for scenario in literal]
+    assert sizes == [scenario.streams[0].frame_bytes for scenario in median] == [64, 128, 256, 512, 1024, 1280, 1518]
+    search = literal[0].search
+    assert (search.method, search.exceed_ratio, search.trial_duration_s) == ("mlrsearch", 0, 60)
+    assert literal[0].measure.at == (1,)
+    assert median[0].search.method == "threshold"
 
 
 @pytest.mark.parametrize("quick", [False, True])
