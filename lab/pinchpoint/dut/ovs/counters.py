@@ -10,7 +10,16 @@ from dataclasses import replace
 from typing import Final
 
 from pinchpoint.dut.device import Device, Seen, between
-from pinchpoint.dut.ovs.collectors import BY_RULES, BY_TRACKING, CONFIGURED, HARDWARE, MIRRORED, SOFTWARE
+from pinchpoint.dut.ovs.collectors import (
+    BY_RULES,
+    BY_TRACKING,
+    CONFIGURED,
+    FIRST,
+    HARDWARE,
+    MIRRORED,
+    NORMAL,
+    SOFTWARE,
+)
 from pinchpoint.dut.ovs.flows import LIMIT
 from pinchpoint.dut.ovs.spec import FIRST_BRIDGE, Bridge, OvsPort, Rule, RuleSeries, spec
 from pinchpoint.model.causes import Experiment, Sign
@@ -340,7 +349,9 @@ class CountedDevice(Device):
 
     def offload_limits(self, seen: Seen) -> Mapping[OffloadLimit, float]:
         """The share of the frames that each known limit keeps in software."""
-        return {limit: seen[name] for limit in OffloadLimit if (name := LIMIT + limit.name.lower()) in seen}
+        kept = {limit: seen[name] for limit in OffloadLimit if (name := LIMIT + limit.name.lower()) in seen}
+        by_normal = {OffloadLimit.NORMAL: seen[NORMAL] / seen[FIRST]} if seen.get(FIRST) and seen.get(NORMAL) else {}
+        return kept | by_normal
 
     def experiments(self, scenario: Scenario) -> Mapping[Experiment, Scenario]:
         """Other rules, and limits out of reach: those that would change anything."""
