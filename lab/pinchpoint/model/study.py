@@ -110,6 +110,16 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Step:
+    """One step of an original that searched for a cause: a question that one scenario answers."""
+
+    group: str
+    question: str
+    experiment: str
+    published: str  # what the original saw at this step
+
+
+@dataclass(frozen=True)
 class Study:
     """A folder of scenarios that repeats a published experiment."""
 
@@ -120,3 +130,4 @@ class Study:
     published: tuple[Published, ...]
     findings: tuple[FindingRequest, ...]
     quick: bool  # run in its short form
+    steps: tuple[Step, ...] = ()  # of an original that searched for a cause

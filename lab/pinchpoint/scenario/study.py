@@ -14,7 +14,7 @@ from pinchpoint.keys.source import CHANGED, Change, Source, key_at, key_path, ne
 from pinchpoint.model import former
 from pinchpoint.model.errors import InputError, choices
 from pinchpoint.model.scenario import Level, Sweep
-from pinchpoint.model.study import FindingRequest, Published, PublishedPoint, Study
+from pinchpoint.model.study import FindingRequest, Published, PublishedPoint, Step, Study
 from pinchpoint.scenario import keys, sweep_keys
 from pinchpoint.scenario.sweep import sweep_of
 from pinchpoint.scenario.sweep_keys import level
@@ -39,6 +39,7 @@ def load_study(
     top = reader.table(sweep_keys.STUDY_TOP)
     stems: Sequence[str] = top.get("scenarios", ())
     curves, requests = reader.array(sweep_keys.PUBLISHED), reader.array(sweep_keys.FINDING)
+    told = reader.array(sweep_keys.STEP)
     for word in only:
         if word not in stems:
             raise InputError(f"{path}: unknown scenario {show(word)}", choices(word, stems, "available"))
@@ -56,7 +57,7 @@ def load_study(
     for stem in wanted:
         if stem in files:
             _read(files[stem], [*(short if quick else ()), *asked], quick, sweeps, wrong)
-    _check_groups(source, [*curves, *requests], stems)
+    _check_groups(source, [*curves, *requests, *told], stems)
     _check_factors(source, [*curves, *requests], sweeps)
     curves_found = [figures for curve in curves if (figures := published(source, folder, curve))]
     if source.problems or wrong:
@@ -64,7 +65,8 @@ def load_study(
     name = folder.resolve().name
     beside = tuple(curve for curve in curves_found if curve.group in wanted)
     findings = tuple(_findings(requests, stems, wanted))
-    study = Study(name, top.get("title", name), top["about"], top["source"], beside, findings, quick)
+    steps = tuple(Step(**step.values) for step in told if step.values["group"] in wanted)
+    study = Study(name, top.get("title", name), top["about"], top["source"], beside, findings, quick, steps=steps)
     return study, tuple(sweeps.values())
 
 

@@ -218,4 +218,18 @@ FINDING = Table(
     at_most=64,
 )  # fmt: skip
 
-STUDY_TABLES: Final = (STUDY_TOP, QUICK, PUBLISHED, FINDING)
+_SENTENCE: Final = kinds.text(400)
+STEP: Final = Table(
+    "step",
+    "One step of an original that searched for a cause. The report puts it as a sentence: question, experiment, what "
+    "the scenario found, what the original saw.",
+    (
+        Key("group", WORD, "The scenario file, without `.toml`, that answers it."),
+        Key("question", _SENTENCE, "What is asked, with its question mark."),
+        Key("experiment", _SENTENCE, "What is done."),
+        Key("published", _SENTENCE, "What the original saw, and where it says so."),
+    ),
+    at_most=64,
+)
+
+STUDY_TABLES: Final = (STUDY_TOP, QUICK, PUBLISHED, FINDING, STEP)

@@ -1,5 +1,6 @@
 """The shipped studies: they load, in both forms, with the levels that were published."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from pinchpoint.model.errors import RequirementError
 from pinchpoint.scenario.study import load_study
 
 STUDIES = Path(__file__).parents[3] / "studies"
-NAMES = ("flow-rules", "io-paths", "bridge-scale", "rfc2544", "reliability", "full-nat")
+NAMES = ("flow-rules", "io-paths", "bridge-scale", "rfc2544", "reliability", "full-nat", "offload-story")
 POINTS = {  # group: points in full, points in the short form
     "flow-rules": {"raw": (5, 5), "base": (7, 7), "mac": (6, 6), "nat": (6, 6), "base-2pmd": (7, 7)},
     "io-paths": {
@@ -46,6 +47,15 @@ POINTS = {  # group: points in full, points in the short form
         "burst": (3, 2),
         "recovery": (1, 1),
         "reset": (1, 1),
+    },
+    "offload-story": {
+        "1-slow-generator": (1, 1),
+        "2-fast-generator": (1, 1),
+        "3-vanished-frames": (1, 1),
+        "4-plain-bridge": (1, 1),
+        "5-lying-flag": (1, 1),
+        "6-one-way": (1, 1),
+        "7-two-way": (1, 1),
     },
     "full-nat": {
         **{f"verify-{kind}": (1, 1) for kind in ("reference", "nft", "ipvs", "ovs", "haproxy", "nginx", "envoy")},
@@ -92,6 +102,14 @@ def test_every_point_can_be_planned_or_says_what_the_machine_lacks(monkeypatch, 
                 setup.prepare(scenario, Machines(Local()), tmp_path)
             except RequirementError:
                 assert {"numa", "queues"} & scenario.point.levels.keys(), f"{group}: {scenario.point.levels}"
+
+
+def test_each_step_of_the_offload_story_has_its_question_and_what_the_original_saw():
+    study, sweeps = loaded("offload-story")
+    assert [step.group for step in study.steps] == [sweep.group for sweep in sweeps]
+    assert all(step.question.endswith("?") for step in study.steps)
+    rows = {row for step in study.steps for row in re.findall(r"[1-7]", step.published.partition("(row")[2])}
+    assert rows == set("1234567"), "each row of offload-story.csv has its step"
 
 
 def test_throughput_is_that_of_rfc_1242_by_the_seven_sizes_of_rfc_2544_and_latency_is_at_it():
