@@ -12,6 +12,7 @@ from pinchpoint.dut.setup import require
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.registry import measures
+from pinchpoint.model.addresses import expand_template
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.scenario.study import load_study
 
@@ -35,9 +36,9 @@ POINTS = {  # group: points in full, points in the short form
         "bridges": (5, 3),
         "classifier-flows": (6, 3),
         "classifier-masks": (5, 3),
-        "build-flows": (15, 6),
-        "build-ports": (10, 4),
-        "build-veths": (15, 6),
+        "build-flows": (20, 8),
+        "build-ports": (15, 6),
+        "build-veths": (20, 8),
         "build-traffic": (9, 3),
     },
     "rfc2544": {
@@ -204,6 +205,28 @@ def test_only_the_path_differs_within_a_group_of_io_paths():
     for sweep in groups("io-paths").values():
         pipelines = {scenario.dut.bridges for scenario in sweep.scenarios}
         assert len(pipelines) == 1, sweep.group
+
+
+@pytest.mark.parametrize("group", ["threads", "ports", "rules"])
+def test_the_link_between_the_ends_is_two_rules_by_port_as_published(group):
+    for scenario in groups("bridge-scale")[group].scenarios:
+        rules = [rule.text.removeprefix("priority=0,") for rule in scenario.dut.bridges[0].rules]
+        assert rules == ["in_port={client},actions=output:{server}", "in_port={server},actions=output:{client}"]
+
+
+@pytest.mark.parametrize("what", ["flows", "ports", "veths"])
+def test_what_processes_build_is_built_forty_at_once_and_one_by_one(what):
+    built = [scenario.measure for scenario in groups("bridge-scale")[f"build-{what}"].scenarios]
+    at_once = {(build.count, build.concurrency) for build in built if build.method == "process"}
+    assert at_once == {(build.count, number) for build in built for number in (1, 40)}
+
+
+def test_each_nat_rule_translates_to_an_address_of_its_own():
+    (scenario,) = [scenario for scenario in groups("flow-rules")["nat"].scenarios if scenario.streams[0].flows == 256]
+    (series,) = scenario.dut.bridges[0].rule_series
+    first, *_, last = expand_template(series.rule, series.count, series.first)
+    assert "nw_dst=48.0.0.1,actions=ct(commit,table=1,nat(src=48.128.0.1))" in first
+    assert "nw_dst=48.0.1.0,actions=ct(commit,table=1,nat(src=48.128.1.0))" in last
 
 
 def test_bridge_scale_names_its_datapath_once_in_each_file():
