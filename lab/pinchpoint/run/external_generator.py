@@ -122,7 +122,7 @@ def _run(words: list[str], setup: Setup, netns: str | None, duration_s: float) -
     code = host.read(status).strip() if host.exists(status) else "unknown"
     if code != "0":
         said = _end_of(host, errors) or _end_of(host, output)
-        hint = SERVING if any("EAL:" in line for line in said.splitlines()) else shlex.join(words)
+        hint = SERVING if netns is None else shlex.join(words)  # over vhost-user, or over veth
         raise BenchError(f"the generator ended with status {code}: {said or 'it printed nothing'}", hint)
     return "ended by itself"
 

@@ -148,7 +148,7 @@ def metrics(result: BurstResult, ndr: Rate | None, ring: int) -> Iterator[Metric
         yield Metric("corrected buffer time", "s", result.corrected_s, note=note)
         frames = result.corrected_s * result.rate_fps
         yield Metric("corrected buffer", "count", frames, note="frames; corrected buffer time x burst rate")
-        yield Metric("ring", "count", ring, note="frames; the smallest between engine and device")
+        yield Metric("ring", "count", float(ring), note="frames; the smallest between engine and device")
 
 
 def verdict(result: BurstResult, trials: Sequence[Trial], ring: int) -> Verdict:
