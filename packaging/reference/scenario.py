@@ -305,6 +305,12 @@ under = { bridges = 2 }
 least = 0.95
 most = 1.05
 needs = { kernel_datapath = true, cpus = 64 }
+
+[[step]]
+group = "cascade"
+question = "Is it the bridges?"
+experiment = "Two bridges in the place of ten"
+published = "178 Gbit/s instead of 176"
 """
 
 

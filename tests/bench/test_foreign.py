@@ -1,10 +1,11 @@
 """Other generators at a wire that is watched: what they sent is known, and is what is reported."""
 
 import json
+import re
 import sys
 
 import pytest
-from bench_tools import STATE, kill_lab, pid_of, run, start, wait_for
+from bench_tools import ROOT, STATE, kill_lab, pid_of, run, start, wait_for
 
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host.local import Local
@@ -65,6 +66,25 @@ def test_a_generator_of_dpdk_serves_the_sockets_and_its_frames_are_carried(scena
     assert 0 < left["frames"] <= 10_000 and right["frames"] == 0
     assert 0 < left["flows"] <= 8 and left["wrong_checksums"] == 0 and 0 < left["checked"] < left["frames"]
     assert ceiling["wire"]["carries"]
+
+
+DOCUMENTED = re.compile(r'`--generator "(dpdk-testpmd [^"]+)"`')
+
+
+def test_testpmd_as_docs_have_it_sends_through_the_wire(scenario):
+    (command,) = DOCUMENTED.findall((ROOT / "docs" / "engine.md").read_text())
+    done = run("ceiling", scenario(), "--json", "--for", "5s", "--generator", command)
+    assert done.returncode == 0, done.stderr
+    ceiling = json.loads(done.stdout)
+    assert ceiling["ended"] == "stopped after 5 s" and ceiling["wire"]["carries"]
+    assert {link["port"] for link in ceiling["sent"] if link["frames"] > 10_000} == {"left", "right"}
+
+
+def test_testpmd_whose_memory_is_of_many_files_is_told_what_to_add(scenario):
+    vdevs = " ".join(f"--vdev net_virtio_user{n},path={{{port}}},server=1" for n, port in enumerate(("left", "right")))
+    command = f"dpdk-testpmd --in-memory --no-pci -m 256 {vdevs} -- --forward-mode=txonly --stats-period 1"
+    done = run("ceiling", scenario(), "--for", "5s", "--generator", command)
+    assert done.returncode == 4 and "--single-file-segments" in done.stderr
 
 
 def test_a_generator_that_fails_is_an_error_with_its_own_words(scenario):

@@ -130,6 +130,13 @@ def test_each_rule_for_a_destination_becomes_a_megaflow(nothing_left, group, flo
 
 
 @pytest.mark.subject(target="test-studies")
+def test_each_destination_is_translated_to_an_address_of_its_own(nothing_left):
+    _, kept = ran(at("flow-rules", "nat", rules=1))
+    (flows,) = [text for name, text in kept.attached.items() if "datapath-flows" in name]
+    assert "nat(src=48.128.0.1)" in flows
+
+
+@pytest.mark.subject(target="test-studies")
 def test_one_address_translates_more_five_tuples_than_it_has_ports(nothing_left):
     """65,536 servers: a port of the address may be used again towards each of them."""
     scenario = at("flow-rules", "base", **{"five-tuples": 262_144})

@@ -28,7 +28,7 @@ def decode(text: str) -> Counter[int]:
 def merged(parts: Sequence[Latency]) -> LatencySummary | None:
     """The distribution of all values together; None if there is none. Raises EngineError.
 
-    Minimum, maximum and mean are exact, percentiles as fine as the histograms.
+    Minimum, maximum, mean and standard deviation are exact, percentiles as fine as the histograms.
     """
     parts = [part for part in parts if part.count]
     if not parts:
@@ -45,5 +45,7 @@ def merged(parts: Sequence[Latency]) -> LatencySummary | None:
     curve = {quantile: min(max(values[rank], least), most) for quantile, rank in ranks.items()}
     curve |= {0.0: least, 1.0: most}
     mean_ns = math.fsum(part.mean_ns * part.count for part in parts) / total
+    squares = math.fsum(part.count * (part.stddev_ns**2 + (part.mean_ns - mean_ns) ** 2) for part in parts)
+    stddev_ns, steps = math.sqrt(squares / total), tuple(sorted(curve.items()))
     p50, p90, p99, p999, p9999 = (curve[q] for q in _CURVE[1:-1])
-    return LatencySummary(total, least, mean_ns, p50, p90, p99, p999, p9999, most, tuple(sorted(curve.items())))
+    return LatencySummary(total, least, mean_ns, p50, p90, p99, p999, p9999, most, steps, stddev_ns=stddev_ns)

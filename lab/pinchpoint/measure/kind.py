@@ -34,6 +34,7 @@ class MeasureKind:
     run: Callable[[Standing], ScenarioResult]
     expected_s: Callable[[Scenario], float]  # seconds on a bench that stands
     main: tuple[str, ...]  # metrics, the first most; a name that ends in a space begins the name of several
+    columns: tuple[str, ...] = ()  # metrics that a table of points has beside the first, however many
     judged_by: str = ""  # the metric by which a budget takes two points for alike; empty: the first of `main`
     needs: Mapping[str, int] = field(default_factory=lambda: TWO_PORTS)  # array of tables -> at least so many of them
     check: Check = lambda *_: None  # across keys; notes problems in the source

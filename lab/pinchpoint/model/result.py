@@ -55,6 +55,7 @@ class Limit(Worded):
     ACCEPT_QUEUE = "accept_queue"
     BACKEND = "backend"
     PLANNED_RATE = "planned_rate"  # the scenario asked for no more
+    LATENCY = "latency"  # each connection waits for its answer, and nothing is saturated
     NAMED_DROP = "named_drop"
     UNEXPLAINED = "unexplained"
 
@@ -175,6 +176,7 @@ class Rate:
     memory: Memory | None = None  # None: the load before a trial does not matter, or it was not tried
     unusable_share: float | None = None  # of the search's trials, in which a receiving core of the engine stood still
     limited_by: Limit | None = None  # with AT_LEAST: GENERATOR or SEARCH_MAXIMUM; None: a run stored before it was
+    exceed_ratio: float | None = None  # of the trials, that may exceed the loss ratio; None: 0.5, or another method
 
     @property
     def interval(self) -> Interval | None:
@@ -205,10 +207,10 @@ class Rate:
     def decided(self) -> str:
         """How a load is decided, in words."""
         if self.method is SearchMethod.MLRSEARCH:
-            return (
-                f"at most half of the {self.trial_duration_s:g} s trials exceed the loss ratio, "
-                f"by MLRsearch over {self.duration_sum_s:g} s"
-            )
+            most = 0.5 if self.exceed_ratio is None else self.exceed_ratio
+            share = "no" if most == 0 else "at most half of the" if most == 0.5 else f"at most {most * 100:g} % of the"
+            trials = f"{self.trial_duration_s:g} s {'trial exceeds' if most == 0 else 'trials exceed'}"
+            return f"{share} {trials} the loss ratio, by MLRsearch over {self.duration_sum_s:g} s"
         if self.is_literal:
             lost = "nothing" if self.loss_ratio == 0 else f"at most {self.loss_ratio * 100:g} %"
             return f"half of the {self.trial_duration_s:g} s trials lose {lost} at this load"
@@ -321,7 +323,7 @@ class ScenarioResult:
     title: str
     rates: tuple[Rate, ...]  # NDR first
     latency: tuple[LatencyPoint, ...]
-    threads: tuple[ThreadLoad, ...]  # at the highest judged load without loss, else at the lowest judged load
+    threads: tuple[ThreadLoad, ...]  # within 2 % of the NDR, or overloaded; busy and cycles unknown: farther away
     verdict: Verdict | None
     generator_ceiling_fps: float | None  # the highest rate that the engine was seen to offer on this bench
     trials: int

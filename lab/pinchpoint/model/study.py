@@ -191,6 +191,16 @@ class JudgedConclusion:
 
 
 @dataclass(frozen=True)
+class Step:
+    """One step of an original that searched for a cause: a question that one scenario answers."""
+
+    group: str
+    question: str
+    experiment: str
+    published: str  # what the original saw at this step
+
+
+@dataclass(frozen=True)
 class Study:
     """A folder of scenarios that repeats a published experiment."""
 
@@ -202,3 +212,4 @@ class Study:
     findings: tuple[FindingRequest, ...]
     quick: bool  # run in its short form
     conclusions: tuple[Conclusion, ...] = ()  # the original's
+    steps: tuple[Step, ...] = ()  # of an original that searched for a cause

@@ -115,6 +115,7 @@ class LatencySummary:
     max_ns: int
     curve: tuple[tuple[float, int], ...]  # (quantile 0..1, nanoseconds), rising
     clock_error_ns: float | None = None  # by which every time may be wrong: two hosts' clocks; None: one clock
+    stddev_ns: float | None = None  # None: a run stored before it was kept
 
 
 @dataclass(frozen=True)

@@ -327,7 +327,9 @@ def table_columns(curve: Curve) -> tuple[str, ...]:
             wanted = (RELATIVE, *filter(is_rate, sorted({*names, *wanted} - {RELATIVE})))
         wanted = (*wanted, *(name for name in names if name == MRR))
     else:
-        wanted = tuple(dict.fromkeys((*wanted, *refused)))
+        declared = registry.find(curve.measure)
+        own = (name for name in (declared.columns if declared else ()) if name in names)
+        wanted = tuple(dict.fromkeys((*wanted, *refused, *own)))
     telling = [name for name in _TELLING if name in names and name not in wanted]
     rest = [name for name in names if name not in (*wanted, *telling) and not is_band(name)]
     return tuple([*wanted, *telling, *rest][: max(_MOST_COLUMNS, len(wanted))])

@@ -12,7 +12,6 @@ from pinchpoint.model.measurement import Foreign, Sent
 from pinchpoint.model.trial import Hop
 from pinchpoint.model.watch import Crossing, Joined, Watched, Wire
 from pinchpoint.report.tables import ABSENT, Cell, Table, table_of
-from pinchpoint.report.words import offload_sentence
 
 _SHOWN = (
     *(Sign.SUBTABLES, Sign.SLOW_PATH, Sign.SLOW_PATH_TIME),
@@ -160,7 +159,7 @@ def _figures(watched: Watched) -> Iterator[str]:
         if sign in watched.signs:
             yield f"{sign}: {sign.shown(watched.signs[sign])}"
     if watched.offload is not None:
-        yield f"offload: {offload_sentence(watched.offload)}"
+        yield f"offload: {watched.offload.sentence}"
     if watched.resets:
         yield _went_back(watched.resets)
     if watched.left_out:

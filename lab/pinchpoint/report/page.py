@@ -171,27 +171,36 @@ class Section:
     metrics: tuple[str, ...]
     otherwise: str  # what is said where the run has none of these
     departs: str = ""  # from the RFC, whenever it was measured
+    action: str = ""  # of its measure, that the test is about; empty: the measure has none
     is_latency: bool = False
 
 
 SECTIONS: Final[Mapping[Form, tuple[Section, ...]]] = {
     Form.RFC2544: (
-        Section("26.1", "Throughput", ("rates",), ("NDR", "NDR throughput"), 'measure = "rates" measures it'),
+        Section(
+            "26.1", "Throughput", ("rates",), ("NDR", "NDR throughput"), 'measure = "rates" measures it',
+            "By RFC 1242 no frame of a trial of 60 s is lost: search.method = \"mlrsearch\" with exceed_ratio = 0 and "
+            "trials of 60 s. An NDR of which half of the trials lose nothing is a median.",
+        ),
         Section(
             "26.2", "Latency", ("rates",), (), 'measure = "rates" measures it at shares of the throughput',
-            "The RFC asks for latency at the throughput itself, as a mean of 20 trials; here it is the distribution "
-            "over all frames of one trial at the share of the throughput that is given.", is_latency=True,
+            "The RFC asks for latency at the throughput itself (latency.at = [1]), as a mean of 20 trials; here it is "
+            "the distribution over all frames of one trial at the share that is given.", is_latency=True,
         ),
         Section("26.3", "Frame loss rate", ("loss_curve",), ("loss at ",), 'measure = "loss_curve" measures it'),
         Section(
             "26.4", "Back-to-back frames", ("burst",),
             ("longest burst", "average burst", "shortest of the tests", "longest of the tests", "burst rate",
-             "implied buffer time", "corrected buffer time"),
+             "implied buffer time", "corrected buffer time", "corrected buffer", "ring"),
             'measure = "burst" measures it (with the corrections of RFC 9004)',
         ),
         Section("26.5", "System recovery", ("recovery",), ("recovery time", "lost after the overload", "throughput"),
                 'measure = "recovery" measures it'),
-        Section("26.6", "Reset", (), (), "no measure of the lab resets a device"),
+        Section(
+            "26.6", "Reset", ("blocked",), ("blocked time", "longest silence", "lost frames"),
+            'measure = "blocked" with blocked.action = "restart" measures it',
+            "The device's program is restarted; the RFC resets hardware and cuts its power.", action="restart",
+        ),
     ),
     Form.RFC9411: (
         Section("7.1", "Throughput performance with application traffic mix", (), (),
@@ -242,11 +251,16 @@ def render_form(form: Form, info: RunInfo, result: RunResult, trials: Sequence[T
 
 def _filled(section: Section, info: RunInfo, result: RunResult) -> Filled:
     rows_of = _latency if section.is_latency else _figures
-    own = [scenario for scenario in result.scenarios if scenario.measure in section.measures]
+    own = [scenario for scenario in result.scenarios if _is_about(section, info, scenario)]
     filled = [(scenario, tuple(rows_of(section, scenario))) for scenario in own]
     missing = tuple(f"{scenario.scenario}: {_why(scenario)}" for scenario, rows in filled if not rows)
     told = [(scenario.scenario, _frames(info, scenario.scenario), row) for scenario, rows in filled for row in rows]
     return Filled(section, tuple(told), missing)
+
+
+def _is_about(section: Section, info: RunInfo, result: ScenarioResult) -> bool:
+    asked = table_in(by_name(info.scenarios).get(result.scenario, {}), result.measure)
+    return result.measure in section.measures and section.action in ("", asked.get("action"))
 
 
 def _why(result: ScenarioResult) -> str:
@@ -257,8 +271,9 @@ def _why(result: ScenarioResult) -> str:
 
 def _figures(section: Section, result: ScenarioResult) -> Iterator[MetricRow]:
     for metric in named(result.metrics, section.metrics):
-        interval = Interval.of(metric).ends(metric.unit)
-        yield MetricRow(metric.name, units.quantity(metric.value, metric.unit), interval, "; ".join(metric.remarks))
+        interval, remarks = Interval.of(metric).ends(metric.unit), (*metric.remarks, result.definition_of(metric.name))
+        value = units.quantity(metric.value, metric.unit)
+        yield MetricRow(metric.name, value, interval, "; ".join(filter(None, remarks)))
 
 
 def _latency(section: Section, result: ScenarioResult) -> Iterator[MetricRow]:

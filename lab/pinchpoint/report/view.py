@@ -245,7 +245,7 @@ class ScenarioView:
     def offload(self) -> str:
         """What is true of the offload; empty if no flow is said to be offloaded."""
         truth = self.result.offload if self.result else None
-        return f"offload {words.offload_sentence(truth)}" if truth else ""
+        return f"offload {truth.sentence}" if truth else ""
 
 
 @dataclass(frozen=True)

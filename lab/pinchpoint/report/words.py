@@ -10,7 +10,7 @@ from pinchpoint.measure import registry
 from pinchpoint.model import units
 from pinchpoint.model.groups import grouped
 from pinchpoint.model.measurement import Bound, Estimate, Interval
-from pinchpoint.model.offload import Offload, OffloadTruth
+from pinchpoint.model.offload import Offload
 from pinchpoint.model.result import Limit, ModeRates, Outcome, Rate, RateStatus, RunResult, ScenarioResult, Verdict
 from pinchpoint.model.scenario import SearchMethod
 from pinchpoint.model.trial import Loopback, Trial, TrialValidity
@@ -196,17 +196,6 @@ def _limit(verdict: Verdict) -> str:
     return verdict.limit.words + (f": {verdict.suspicions[0].cause}" if verdict.suspicions else "")
 
 
-def offload_sentence(truth: OffloadTruth) -> str:
-    """What is true of an offload, with the claim beside it."""
-    claim = f"{units.share(truth.claimed)} of the flows are said to be offloaded"
-    kept = [f"{limit} ({units.share(share)} of the frames)" for limit, share in truth.limits.items()]
-    limits = f"; known to stay in software: {', '.join(kept)}" if kept else ""
-    seen = f"{claim}, and {truth.missing}"
-    if truth.hardware is not None:
-        seen = f"hardware forwarded {units.share(truth.hardware)} of the frames, and {claim}"
-    return f"{truth.word}: {seen}{limits}"
-
-
 def verdict_sentence(result: ScenarioResult) -> str:
     """The verdict's headline, or why there is none; empty if nothing was to limit."""
     if result.outcome is not Outcome.MEASURED:
@@ -259,7 +248,7 @@ def checks(result: ScenarioResult, trials: Sequence[Trial], asked_width: float |
         told = "no frame" if none else f"{share} of the offered frames"
         marks.append(Check(none or small, f"ledger: {told} unexplained"))
     if result.offload and result.offload.word is Offload.PROVEN:
-        marks.append(Check(True, f"offload {offload_sentence(result.offload)}"))
+        marks.append(Check(True, f"offload {result.offload.sentence}"))
     return (*marks, _cores(result))
 
 

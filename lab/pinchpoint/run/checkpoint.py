@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pinchpoint.findings.conclusions import judged
 from pinchpoint.findings.curves import curves
 from pinchpoint.findings.findings import findings
+from pinchpoint.findings.steps import steps
 from pinchpoint.host import facts
 from pinchpoint.host.interface import Host
 from pinchpoint.measure.standing import Listener, Stoppable, Task
@@ -149,7 +150,7 @@ class Growing:
             if sweep.group not in self._curves:
                 (self._curves[sweep.group],) = curves([sweep], results)
         drawn = tuple(self._curves[sweep.group] for sweep in self.info.sweeps)
-        told = findings(self.info.study, drawn) if self.info.study else ()
+        told = (*steps(self.info.study, results), *findings(self.info.study, drawn)) if self.info.study else ()
         concluded = judged(self.info.study, drawn) if self.info.study else ()
         why = explaining.explained(self._units, self.done) if self.info.explains else ()
         is_finished = len(results) == len(self._units) and not self.is_partial

@@ -3,6 +3,9 @@
 Over veth the command has the interfaces, in their namespace; both ends of a pair are ports, and an inspector reads at
 each what the other sends. Over vhost-user it has the sockets, and serves them as the engine does
 (`net_virtio_user0,path={port},server=1`); the inspector carries the frames from port to port.
+
+The far end maps the memory of such a device by its file descriptors, of which vhost-user passes eight: a generator of
+DPDK needs one file for all of it (`--single-file-segments`), or EAL and device start and no link comes up.
 """
 
 import re
@@ -11,6 +14,7 @@ import signal
 import statistics
 import time
 from collections.abc import Mapping
+from typing import Final
 
 from pinchpoint.dut.setup import Setup, planned_ends, prepare
 from pinchpoint.dut.wire import WireLive, inspected, joined, without_device
@@ -29,6 +33,10 @@ LOOK_S = 0.05  # how often it is looked whether it has ended
 LAST_S = 0.2  # for its last frames to arrive
 LEAST_PERIODS = 3
 WORDS_KEPT = 2_000  # of what it printed, in an error
+LINES_KEPT = 3
+EAL: Final = "--in-memory --single-file-segments --no-pci -m 256"
+SERVING: Final = f"with DPDK: {EAL} --vdev=net_virtio_user0,path={{PORT}},server=1 of each port"
+"""What a generator of DPDK needs in order to serve a port's socket, as a hint."""
 _FIELD = re.compile(r"\{([A-Za-z][A-Za-z0-9-]*)\}")  # other braces are the command's own
 
 
@@ -82,7 +90,8 @@ def watched(machines: Machines, scenario: Scenario, command: str, duration_s: fl
         except DutError as error:
             if over_dpdk:
                 message = f"the generator did not serve the sockets of {' and '.join(names)}: {error.message}"
-                raise BenchError(message, "net_virtio_user0,path={PORT},server=1 for each port") from error
+                printed = _printed(places.machine, str(places.directory))
+                raise BenchError(message + (f"; it printed: {printed}" if printed else ""), SERVING) from error
             raise
     # Over veth each inspected port is the other end of the pair of the one that sent.
     partner = {port: other for pair in joined(scenario) for port, other in (pair, pair[::-1])}
@@ -113,7 +122,8 @@ def _run(words: list[str], setup: Setup, netns: str | None, duration_s: float) -
     code = host.read(status).strip() if host.exists(status) else "unknown"
     if code != "0":
         said = _end_of(host, errors) or _end_of(host, output)
-        raise BenchError(f"the generator ended with status {code}: {said or 'it printed nothing'}", shlex.join(words))
+        hint = SERVING if netns is None else shlex.join(words)  # over vhost-user, or over veth
+        raise BenchError(f"the generator ended with status {code}: {said or 'it printed nothing'}", hint)
     return "ended by itself"
 
 
@@ -121,6 +131,12 @@ def _end_of(host: Host, path: str) -> str:
     """The last of what it printed, without what would move a terminal's cursor."""
     text = host.read_bytes(path, max(0, host.size(path) - WORDS_KEPT)).decode(errors="replace")
     return "\n".join("".join(filter(str.isprintable, line)) for line in text.splitlines()).strip()
+
+
+def _printed(host: Host, folder: str) -> str:
+    """The last lines that say why it did not serve: of its errors, or of its output."""
+    told = (_end_of(host, path) for name in ("err", "out") if host.exists(path := f"{folder}/generator.{name}"))
+    return " | ".join(next(filter(None, told), "").splitlines()[-LINES_KEPT:])
 
 
 def _stop(host: Host, pid: int) -> None:

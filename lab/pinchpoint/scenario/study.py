@@ -14,7 +14,7 @@ from pinchpoint.keys.source import CHANGED, Change, Source, key_at, key_path, ne
 from pinchpoint.model import former
 from pinchpoint.model.errors import InputError, choices
 from pinchpoint.model.scenario import Level, Sweep
-from pinchpoint.model.study import Conclusion, FindingRequest, Published, PublishedPoint, Study
+from pinchpoint.model.study import Conclusion, FindingRequest, Published, PublishedPoint, Step, Study
 from pinchpoint.scenario import keys, sweep_keys
 from pinchpoint.scenario.sweep import sweep_of
 from pinchpoint.scenario.sweep_keys import level
@@ -39,7 +39,7 @@ def load_study(
     top = reader.table(sweep_keys.STUDY_TOP)
     stems: Sequence[str] = top.get("scenarios", ())
     curves, requests = reader.array(sweep_keys.PUBLISHED), reader.array(sweep_keys.FINDING)
-    concluded = reader.array(sweep_keys.CONCLUSION)
+    concluded, told = reader.array(sweep_keys.CONCLUSION), reader.array(sweep_keys.STEP)
     for word in only:
         if word not in stems:
             raise InputError(f"{path}: unknown scenario {show(word)}", choices(word, stems, "available"))
@@ -58,7 +58,7 @@ def load_study(
         if stem in files:
             _read(files[stem], [*(short if quick else ()), *asked], quick, sweeps, wrong)
     elements = [*curves, *requests, *concluded]
-    _check_groups(source, elements, stems)
+    _check_groups(source, [*elements, *told], stems)
     _check_factors(source, elements, sweeps)
     _check_pairs(source, requests, concluded, sweeps)
     curves_found = [figures for curve in curves if (figures := published(source, folder, curve))]
@@ -68,7 +68,9 @@ def load_study(
     beside = tuple(curve for curve in curves_found if curve.group in wanted)
     findings = tuple(_findings(requests, stems, wanted))
     conclusions = tuple(_conclusions(concluded, wanted))
-    study = Study(name, top.get("title", name), top["about"], top["source"], beside, findings, quick, conclusions)
+    steps = tuple(Step(**step.values) for step in told if step.values["group"] in wanted)
+    own = beside, findings, quick, conclusions, steps
+    study = Study(name, top.get("title", name), top["about"], top["source"], *own)
     return study, tuple(sweeps.values())
 
 

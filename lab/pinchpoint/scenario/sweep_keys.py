@@ -263,4 +263,17 @@ CONCLUSION: Final = Table(
     at_most=64,
 )
 
-STUDY_TABLES: Final = (STUDY_TOP, QUICK, PUBLISHED, FINDING, CONCLUSION)
+STEP: Final = Table(
+    "step",
+    "One step of an original that searched for a cause. The report puts it as a sentence: question, experiment, what "
+    "the scenario found, what the original saw.",
+    (
+        Key("group", WORD, "The scenario file, without `.toml`, that answers it."),
+        Key("question", kinds.text(LONGEST_SENTENCE), "What is asked, with its question mark."),
+        Key("experiment", kinds.text(LONGEST_SENTENCE), "What is done."),
+        Key("published", kinds.text(LONGEST_SENTENCE), "What the original saw, and where it says so."),
+    ),
+    at_most=64,
+)
+
+STUDY_TABLES: Final = (STUDY_TOP, QUICK, PUBLISHED, FINDING, CONCLUSION, STEP)

@@ -134,7 +134,11 @@ def _rate(library: MultipleLossRatioSearch, goal: SearchGoal, measurer: _Measure
         lower_fps, upper_fps = sorted((lower_fps, upper_fps))
     lengths_s = measurer.search.trial_duration_s, measurer.search.duration_sum_s
     limited_by = reach.limited_by if status is RateStatus.AT_LEAST else None
-    return Rate(goal.loss_ratio, status, lower_fps, upper_fps, *lengths_s, reason, limited_by=limited_by)
+    exceed = measurer.search.exceed_ratio
+    bounds_fps = lower_fps, upper_fps
+    return Rate(
+        goal.loss_ratio, status, *bounds_fps, *lengths_s, reason, limited_by=limited_by, exceed_ratio=exceed
+    )  # fmt: skip
 
 
 def _status(

@@ -7,7 +7,6 @@ from pinchpoint.causes.verdict import likely
 from pinchpoint.dut.registry import device
 from pinchpoint.model.causes import Sign, Signs
 from pinchpoint.model.offload import Offload
-from pinchpoint.report.words import offload_sentence
 
 
 @pytest.mark.parametrize(
@@ -25,7 +24,7 @@ def test_software_that_saw_the_frames_is_no_hardware(software, word):
     offload = offload_truth({Sign.CLAIMED: 1.0} | ({} if software is None else {Sign.SOFTWARE: software}), {})
     assert offload.word is word
     assert (offload.hardware is None) == (software is None)
-    assert offload_sentence(offload).startswith(word)
+    assert offload.sentence.startswith(word)
 
 
 def test_without_a_claim_there_is_nothing_to_prove():

@@ -6,7 +6,7 @@ import pytest
 
 from pinchpoint.causes.verdict import likely
 from pinchpoint.dut.ovs import DEVICE, text
-from pinchpoint.dut.ovs.collectors import Database, DroppingRules, dropping_rules
+from pinchpoint.dut.ovs.collectors import Database, DroppingRules, dropping_rules, first_table
 from pinchpoint.dut.ovs.places import UnixctlError
 from pinchpoint.model.causes import Sign, Signs
 from pinchpoint.model.hops import DropKind
@@ -51,9 +51,18 @@ def test_each_rule_that_dropped_is_counted_by_its_name():
     assert counters == {
         "ovs/rules/dropped": 3300,
         "ovs/rules/dropped_by_tracking": 2600,
+        "ovs/rules/first": 4700,
+        "ovs/rules/normal": 0,
         "dropped by/br0 table=0,priority=2,udp,in_port=1,nw_dst=48.0.0.2/31,tp_dst=12": 700,
         "dropped by/br0 table=1,priority=0": 2600,
     }
+
+
+def test_frames_that_take_normal_in_table_0_are_counted_and_in_no_other_table():
+    further = FLOWS.replace("actions=output:2", "actions=NORMAL")
+    first = "duration=4s, n_packets=300, n_bytes=424, priority=0,actions=NORMAL\n"
+    tagged = "duration=4s, n_packets=5, n_bytes=424, in_port=3,actions=strip_vlan,NORMAL\n"
+    assert (first_table(further), first_table(first + tagged + further)) == ((4700, 0), (5005, 305))
 
 
 def test_rules_are_not_read_where_they_are_too_many_or_the_release_has_no_command():

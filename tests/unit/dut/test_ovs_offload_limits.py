@@ -9,7 +9,6 @@ from pinchpoint.dut.ovs.flows import FlowListing, datapath_flow_counts, limits_o
 from pinchpoint.dut.registry import device
 from pinchpoint.model.causes import Sign
 from pinchpoint.model.offload import Offload, OffloadLimit
-from pinchpoint.report.words import offload_sentence
 
 UFID = "ufid:79fc7cac-d6e1-4ffb-ba35-0dae827910"
 LAN, NO_STATE = "recirc_id(0),in_port(rep0),eth_type(0x0800)", "ct_state(0/0)"
@@ -58,6 +57,26 @@ def test_the_userspace_datapath_offloads_no_tracking_and_no_further_pass():
     assert limits_of(further, "2", is_userspace_datapath=False) == ()
 
 
+@pytest.mark.parametrize(
+    ("flow", "actions"),
+    [
+        (key(), "tnl_push(tnl_port(3),header(size=50,type=4)),2"),
+        (key(), "clone(tnl_push(tnl_port(3),header(size=50,type=4)),out_port(2)),1"),
+        (key(), "tnl_pop(3)"),
+        (key(lead="recirc_id(0),tunnel(tun_id=0x7,src=10.0.0.1,dst=10.0.0.2),in_port(3)"), "2"),
+    ],
+)
+def test_the_userspace_datapath_offloads_tunnels_only_in_part(flow, actions):
+    assert limits_of(flow, actions, is_userspace_datapath=True) == (OffloadLimit.TUNNEL,)
+    assert limits_of(flow, actions, is_userspace_datapath=False) == ()
+
+
+def test_normal_in_table_0_is_told_by_the_frames_that_took_it():
+    limits = device("ovs").offload_limits({"ovs/rules/first": 1000.0, "ovs/rules/normal": 750.0})
+    assert limits == {OffloadLimit.NORMAL: 0.75}
+    assert device("ovs").offload_limits({"ovs/rules/first": 1000.0, "ovs/rules/normal": 0.0}) == {}
+
+
 def dump(packets, claim="offloaded:yes, "):
     flows = [(f"{UFID}{number:02d}", *flow) for number, flow in enumerate(packets)]
     return datapath_flow_counts(
@@ -76,9 +95,9 @@ def test_a_limit_weighs_by_the_frames_that_it_kept_meanwhile():
     assert limits == {OffloadLimit.ONE_WAY: 0.75}
     offload = offload_truth({Sign.CLAIMED: 1.0, Sign.SOFTWARE: 1.0}, limits)
     assert offload.word is Offload.CLAIMED
-    assert "known to stay in software: UDP whose connection saw no reply (75.0 % of the frames)" in offload_sentence(
-        offload
-    )
+    kept = "known to stay in software: UDP whose connection saw no reply (75.0 % of the frames)"
+    assert kept in offload.sentence
+    assert kept not in offload_truth({Sign.CLAIMED: 1.0, Sign.SOFTWARE: 0.0}, limits).sentence, "hardware forwards them"
 
 
 def test_without_frames_no_limit_is_named():

@@ -14,6 +14,7 @@ from pinchpoint.dut.reference import Balancer, Direction, Forwarder, Gaps, parse
 from pinchpoint.host.local import Local
 from pinchpoint.model.causes import Sign
 from pinchpoint.model.errors import DutError, InputError
+from pinchpoint.model.offload import OffloadLimit
 from pinchpoint.scenario import parse as parse_scenario
 
 SCENARIO = """
@@ -105,6 +106,13 @@ def test_the_counters_of_an_account_lead_from_place_to_place():
         "reference/port/left/queued": 7,
         "reference/port/left/forwarded": 3,
     }
+
+
+def test_of_an_offload_that_needs_a_reply_it_is_known_what_keeps_frames_in_software():
+    seen = {"reference/port/left/software_frames": 60.0, "reference/port/left/queued": 80.0}
+    device = registry.device("reference")
+    assert device.offload_limits(seen) == {}, "a flag that lies for no reason that is known"
+    assert device.offload_limits({**seen, "reference/needs_reply": 1.0}) == {OffloadLimit.ONE_WAY: 0.75}
 
 
 def test_what_came_is_counted_at_one_port_and_what_left_at_the_other():

@@ -7,6 +7,7 @@ import zlib
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
+from statistics import pstdev
 
 import pytest
 from hypothesis import given
@@ -54,7 +55,7 @@ def encoded(values):
 
 def latency(values):
     mean = sum(values) / len(values)
-    return Latency(len(values), min(values), mean, 0.0, max(values), 0, 0, 0, 0, 0, (), encoded(values))
+    return Latency(len(values), min(values), mean, pstdev(values), max(values), 0, 0, 0, 0, 0, (), encoded(values))
 
 
 NANOSECONDS = st.lists(st.integers(1, 10**11), min_size=1, max_size=200)
@@ -80,6 +81,7 @@ def test_percentiles_of_two_engines_are_those_of_all_their_values(first, second)
     assert both.count == len(everything)
     assert (both.min_ns, both.max_ns) == (everything[0], everything[-1])
     assert both.mean_ns == pytest.approx(sum(everything) / len(everything))
+    assert both.stddev_ns == pytest.approx(pstdev(everything), abs=1e-3 * both.mean_ns)
     median = everything[-(-len(everything) // 2) - 1]
     assert median <= both.p50_ns <= median * 1.002 + 1
     assert list(both.curve) == sorted(both.curve)

@@ -56,6 +56,7 @@ def test_the_longest_burst_is_what_the_ring_holds_while_the_dut_goes_on_forwardi
     assert figures["implied buffer time"].value == pytest.approx(LONGEST / 8e6, rel=0.003)
     assert figures["corrected buffer time"].value == pytest.approx(RING / 8e6, rel=0.01)
     assert figures["corrected buffer"].value == pytest.approx(RING, rel=0.01)
+    assert figures["ring"].value == RING, "beside the figure, which is that of the ring"
     assert "1 s trials" in figures["NDR"].note
     assert result.outcome is Outcome.MEASURED
     assert result.verdict.limit is Limit.NAMED_DROP

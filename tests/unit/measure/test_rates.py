@@ -16,7 +16,7 @@ from pinchpoint.measure.rates.run import Rates
 from pinchpoint.measure.standing import Listener
 from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.result import Ceiling, Rate, RateStatus
-from pinchpoint.model.scenario import EngineSite, SearchMethod
+from pinchpoint.model.scenario import EngineSite, Relative, SearchMethod
 from pinchpoint.model.trial import Drop, Hop, LatencySummary, TrialValidity
 from pinchpoint.observe.snapshot import Bracket
 from pinchpoint.report import words
@@ -53,6 +53,34 @@ def test_at_the_ndr_the_trial_of_the_highest_load_that_kept_the_goal_speaks():
         result = summary(Rate(0.0, status, 1000.0, upper, 1.0, 3.0, ""), DROWNED, SLOWER, CLEAN)
         assert result.threads == CLEAN.threads
         assert named(result)["cycles per packet"] == 300
+
+
+def test_a_trial_far_from_the_ndr_says_nothing_of_cycles_at_it():
+    result = summary(Rate(0.0, RateStatus.FOUND, 1100.0, 1100.0, 1.0, 3.0, ""), DROWNED, SLOWER, CLEAN)
+    assert {load.received for load in result.threads} == {1000}
+    assert not {"cycles per packet", "thread busy"} & named(result).keys()
+    assert named(result)["lookup share of EMC"] == 1.0
+
+
+def test_a_lossy_trial_at_the_ndr_speaks_rather_than_a_clean_one_far_below():
+    at_ndr = replace(dropping(1100, 1, 4), threads=(trials.thread_load(0.9, 320.0),))
+    result = summary(Rate(0.0, RateStatus.FOUND, 1090.0, 1090.0, 1.0, 3.0, ""), CLEAN, at_ndr)
+    assert named(result)["cycles per packet"] == 320
+
+
+def test_where_the_other_points_have_no_ndr_all_points_are_of_overload():
+    ndr, drowned = Rate(0.0, RateStatus.FOUND, 1000.0, 1000.0, 1.0, 3.0, ""), [replace(DROWNED, phase="mrr")] * 7
+    search = rates._RateSearch(SearchOutcome((ndr,), None), (SLOWER, CLEAN), overloads=drowned)
+    for relative, cycles in ((Relative.ALONE, 900), (Relative.BESIDE, 300)):
+        scenario = replace(SCENARIO, point=replace(SCENARIO.point, relative=relative))
+        assert named(rates._summary(scenario, (CLEAN,), search, (), 1.0))["cycles per packet"] == cycles
+
+
+def test_cycles_that_do_not_fit_the_clock_are_a_warning():
+    ndr = Rate(0.0, RateStatus.FOUND, 1e7, 1e7, 1.0, 3.0, "")
+    result = summary(ndr, trials.trial(1e7, threads=[trials.thread_load(1.0, 900.0)]))
+    (told,) = (line for line in result.warnings if "GHz" in line)
+    assert told.startswith("900 cycles per packet at the NDR make 9.00 GHz")
 
 
 def dropping(load, lost, number):

@@ -93,7 +93,7 @@ def test_a_cpu_filled_by_softirq_beside_the_server_is_the_receivers():
 
 
 def test_a_full_cpu_without_a_thread_of_the_workload_is_not_the_limit():
-    assert judged(pair(**rate(10_000, 100_000)), seen=cpu(5, 1.0)).limit is Limit.UNEXPLAINED
+    assert judged(pair(**rate(10_000, 100_000)), seen=cpu(5, 1.0)).limit is Limit.LATENCY
 
 
 def test_a_cpu_that_others_filled_is_not_the_switchs():
@@ -123,7 +123,7 @@ def test_a_plan_kept_by_failing_is_not_kept():
 
 def test_one_connection_that_waits_is_latency_bound_with_its_numbers():
     reached = judged(pair(client=0.2, server=0.1, **rate(10_000, 99_000)), seen=IDLE)
-    assert reached.limit is Limit.UNEXPLAINED
+    assert (reached.limit, reached.limit.words) == (Limit.LATENCY, "latency")
     assert reached.headline == (
         "latency bound: no thread is saturated; 1 connection waits 99.0 us (mean) for each answer, "
         "which makes 10,000/s; work for each: client 20.0 us, server 10.0 us"

@@ -130,6 +130,14 @@ def test_metrics_of_transactions():
     assert "cycles per packet" not in by_name, "the main thread counts none"
 
 
+def test_latency_has_mean_largest_deviation_and_quantiles_as_the_published_tables():
+    by_name = metrics_of(measurement(pair(), seen=QUIET))
+    assert [name for name in by_name if name.startswith("latency ")] == list(windows.LATENCIES)
+    engine = pair()["runs"][0]["latency"]
+    assert (by_name["latency mean"].value, by_name["latency max"].value) == (engine["mean_ns"], engine["max_ns"])
+    assert by_name["latency sd"].value == pytest.approx(engine["stddev_ns"])
+
+
 def test_metrics_of_a_stream_sum_over_the_pairs():
     two = measurement(pair("stream", goodput_bps=1e9), pair("stream", goodput_bps=2e9, client=0.6), seen=QUIET)
     by_name = metrics_of(two)

@@ -7,6 +7,7 @@ from points import curve, number, point, refusals, within
 from rich.console import Console
 from sample_study import study_run
 
+from pinchpoint.measure.sockets.windows import LATENCIES
 from pinchpoint.model.measurement import Bound
 from pinchpoint.model.scenario import Factor
 from pinchpoint.model.study import Curve
@@ -31,6 +32,13 @@ def test_each_point_has_its_row_with_interval_and_verdict() -> None:
 def test_columns_are_what_was_looked_for_and_what_explains_it() -> None:
     assert table_columns(VIEWS["base"].curve)[:4] == ("NDR", "PDR 0.5 %", "cycles per packet", "thread busy")
     assert table_columns(VIEWS["rules"].curve)[0] == "goodput"
+
+
+def test_a_table_of_requests_has_all_latencies_of_the_published_ones() -> None:
+    numbers = {"transactions": number(8e3, unit="1/s"), "client busy": number(0.4, unit="share")}
+    numbers |= {name: number(5e4, unit="ns") for name in LATENCIES}
+    drawn = replace(curve({1: numbers, 32: numbers}), measure="crr")
+    assert table_columns(drawn) == ("transactions", *LATENCIES)
 
 
 def test_a_bound_is_said_to_be_one() -> None:

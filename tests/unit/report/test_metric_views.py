@@ -21,7 +21,10 @@ def view_of(result):
     ("result", "names"),
     [
         (WINDOWS, ["goodput", "retransmits", "client busy", "relay busy"]),
-        (TRANSACTIONS, ["transactions", "latency p50", "latency p99", "latency p99.9", "failed share"]),
+        (
+            TRANSACTIONS,
+            ["transactions", "latency p50", "latency p90", "latency p99", "latency p99.9", "failed share"],
+        ),
         (BUILD, ["build time", "visible time", "build rate", "blocked time", "removal time"]),
         (LOAD, ["cycles per packet at 100 kpps", "thread busy at 100 kpps", "loss at 100 kpps"]),
     ],

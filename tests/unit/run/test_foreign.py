@@ -1,6 +1,7 @@
 """Another generator: what its command may name, and what is made of what it sent. Real ones: tests/bench."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -9,8 +10,9 @@ from pinchpoint.model.errors import InputError, RequirementError
 from pinchpoint.model.measurement import Foreign, Wire
 from pinchpoint.observe.relay import InspectedPort, SeenAtPort
 from pinchpoint.report.observed import generator_lines
-from pinchpoint.run.external_generator import _sent, arguments
+from pinchpoint.run.external_generator import EAL, SERVING, _printed, _sent, arguments
 
+DOCS = Path(__file__).parents[3] / "docs"
 KERNEL = Wire(carries=False, busy=0.4, still=0.0)
 PORTS = {"left": "veth-l", "right": "/run/a b/right.sock"}
 SEEN = SeenAtPort(
@@ -79,6 +81,20 @@ def test_a_wire_of_which_one_end_is_not_served_is_bad_input():
 def test_a_program_that_is_not_there_is_a_requirement():
     with pytest.raises(RequirementError, match="no-such-generator: not installed"):
         arguments(Local(), "no-such-generator {left}", PORTS)
+
+
+def test_what_a_generator_printed_last_is_told_from_its_errors_first(tmp_path):
+    assert _printed(Local(), str(tmp_path)) == ""
+    (tmp_path / "generator.out").write_text("Port statistics\n")
+    assert _printed(Local(), str(tmp_path)) == "Port statistics"
+    (tmp_path / "generator.err").write_text("EAL: one\nvirtio: two\nvirtio: too many memory regions\nEAL: four\n")
+    assert _printed(Local(), str(tmp_path)) == "virtio: two | virtio: too many memory regions | EAL: four"
+
+
+def test_docs_have_the_options_that_the_hint_names():
+    (command,) = re.findall(r'`--generator "(dpdk-testpmd [^"]+)"`', (DOCS / "engine.md").read_text())
+    assert command.startswith(f"dpdk-testpmd {EAL} ") and EAL in SERVING
+    assert {name for name in PORTS if f"path={{{name}}},server=1" in command} == set(PORTS)
 
 
 def test_the_rate_is_that_of_whole_periods_and_sizes_include_the_check_sequence():

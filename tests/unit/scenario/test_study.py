@@ -61,6 +61,7 @@ def test_a_study_is_its_sweeps_published_curves_and_findings(folder: Path) -> No
     assert study.about == "What each further bridge costs, by NUMA placement."
     assert (sweep.group, len(sweep.scenarios), sweep.repeats) == ("cascade", 16, 7)
     assert study.findings == (FindingRequest("fall", "cascade", "goodput", "bridges", ""),)
+    assert [(step.group, step.question) for step in study.steps] == [("cascade", "Is it the bridges?")]
     first, second = study.published
     assert first == Published(
         "cascade",
@@ -119,7 +120,7 @@ def test_only_some_files_leave_out_what_rests_on_others(folder: Path) -> None:
     study, (sweep,) = load_study(folder, only=("snat",))
     assert sweep.group == "snat"
     assert (study.published, [finding.kind for finding in study.findings]) == ((), ["limit"])
-    assert study.conclusions == ()
+    assert (study.conclusions, study.steps) == ((), ())
     with pytest.raises(InputError, match="unknown scenario") as error:
         load_study(folder, only=("nat",))
     assert "cascade, snat" in str(error.value)

@@ -9,6 +9,7 @@ import socket_windows
 import trials
 
 from pinchpoint.dut.ovs import DEVICE
+from pinchpoint.measure.blocked.run import Blocked
 from pinchpoint.measure.build import run as building
 from pinchpoint.measure.build.run import Build
 from pinchpoint.measure.burst import run as bursts
@@ -17,6 +18,8 @@ from pinchpoint.measure.load.run import Load, of_load
 from pinchpoint.measure.loss_curve import run as loss_curve
 from pinchpoint.measure.loss_curve.run import LossCurve
 from pinchpoint.measure.rates.run import Rates, of_rates
+from pinchpoint.measure.recovery import run as recovery
+from pinchpoint.measure.recovery.run import Recovered, Recovery
 from pinchpoint.measure.sockets import windows
 from pinchpoint.measure.sockets.run import Bandwidth, ConnectRequestResponse, RequestResponse
 from pinchpoint.model.measurement import BurstTest
@@ -60,11 +63,15 @@ def of_build(scenario):
 
 def of_bursts(_scenario):
     tests = [BurstTest(2000, 2010, 8e6, ()), BurstTest(2100, 2110, 8e6, ())]
-    return bursts.metrics(bursts.burst_result(tests, 8e6, "", (4e6, "")), None)
+    return bursts.metrics(bursts.burst_result(tests, 8e6, "", (4e6, "")), None, 1024)
 
 
 def of_loss_curve(_scenario):
     return loss_curve.metrics([loss_curve.point(1.0, 1e6, [trials.trial()], "")])
+
+
+def of_recovery(_scenario):
+    return recovery.metrics([Recovered("t-0001", 0.0, 1e-3, 5, 0, still=False)], 1e6)
 
 
 PRODUCERS = {
@@ -76,6 +83,8 @@ PRODUCERS = {
     Build: of_build,
     Burst: of_bursts,
     LossCurve: of_loss_curve,
+    Recovery: of_recovery,
+    Blocked: lambda _scenario: (),  # no finding is about it
 }
 
 

@@ -1,6 +1,7 @@
 """The shipped studies: they load, in both forms, with the levels that were published."""
 
 import csv
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from pinchpoint.findings.conclusions import judged as judged_conclusions
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.registry import measures
+from pinchpoint.model.addresses import expand_template
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.result import RunResult
 from pinchpoint.model.study import Curve, CurvePoint
@@ -21,7 +23,7 @@ from pinchpoint.scenario.study import load_study
 from pinchpoint.store.codec import SCHEMA
 
 STUDIES = Path(__file__).parents[3] / "studies"
-NAMES = ("flow-rules", "io-paths", "bridge-scale", "rfc2544", "reliability", "full-nat")
+NAMES = ("flow-rules", "io-paths", "bridge-scale", "rfc2544", "reliability", "full-nat", "offload-story")
 POINTS = {  # group: points in full, points in the short form
     "flow-rules": {"raw": (5, 5), "base": (7, 7), "mac": (6, 6), "nat": (6, 6), "base-2pmd": (7, 7)},
     "io-paths": {
@@ -40,12 +42,28 @@ POINTS = {  # group: points in full, points in the short form
         "bridges": (5, 3),
         "classifier-flows": (6, 3),
         "classifier-masks": (5, 3),
-        "build-flows": (15, 6),
-        "build-ports": (10, 4),
-        "build-veths": (15, 6),
+        "build-flows": (20, 8),
+        "build-ports": (15, 6),
+        "build-veths": (20, 8),
         "build-traffic": (9, 3),
     },
-    "rfc2544": {"burst": (3, 2), "loss-curve": (1, 1)},
+    "rfc2544": {
+        "throughput": (7, 2),
+        "ndr": (7, 3),
+        "loss-curve": (1, 1),
+        "burst": (3, 2),
+        "recovery": (1, 1),
+        "reset": (1, 1),
+    },
+    "offload-story": {
+        "1-slow-generator": (1, 1),
+        "2-fast-generator": (1, 1),
+        "3-vanished-frames": (1, 1),
+        "4-plain-bridge": (1, 1),
+        "5-lying-flag": (1, 1),
+        "6-one-way": (1, 1),
+        "7-two-way": (1, 1),
+    },
     "full-nat": {
         **{f"verify-{kind}": (1, 1) for kind in ("reference", "nft", "ipvs", "ovs", "haproxy", "nginx", "envoy")},
         **{f"connections-{kind}": (1, 1) for kind in ("reference", "nft", "ipvs", "ovs", "haproxy", "nginx", "envoy")},
@@ -91,6 +109,25 @@ def test_every_point_can_be_planned_or_says_what_the_machine_lacks(monkeypatch, 
                 setup.prepare(scenario, Machines(Local()), tmp_path)
             except RequirementError:
                 assert {"numa", "queues"} & scenario.point.levels.keys(), f"{group}: {scenario.point.levels}"
+
+
+def test_each_step_of_the_offload_story_has_its_question_and_what_the_original_saw():
+    study, sweeps = loaded("offload-story")
+    assert [step.group for step in study.steps] == [sweep.group for sweep in sweeps]
+    assert all(step.question.endswith("?") for step in study.steps)
+    rows = {row for step in study.steps for row in re.findall(r"[1-7]", step.published.partition("(row")[2])}
+    assert rows == set("1234567"), "each row of offload-story.csv has its step"
+
+
+def test_throughput_is_that_of_rfc_1242_by_the_seven_sizes_of_rfc_2544_and_latency_is_at_it():
+    by_group = groups("rfc2544")
+    literal, median = by_group["throughput"].scenarios, by_group["ndr"].scenarios
+    sizes = [scenario.streams[0].frame_bytes for scenario in literal]
+    assert sizes == [scenario.streams[0].frame_bytes for scenario in median] == [64, 128, 256, 512, 1024, 1280, 1518]
+    search = literal[0].search
+    assert (search.method, search.exceed_ratio, search.trial_duration_s) == ("mlrsearch", 0, 60)
+    assert literal[0].measure.at == (1,)
+    assert median[0].search.method == "threshold"
 
 
 @pytest.mark.parametrize("quick", [False, True])
@@ -240,6 +277,28 @@ def test_only_the_path_differs_within_a_group_of_io_paths():
     for sweep in groups("io-paths").values():
         pipelines = {scenario.dut.bridges for scenario in sweep.scenarios}
         assert len(pipelines) == 1, sweep.group
+
+
+@pytest.mark.parametrize("group", ["threads", "ports", "rules"])
+def test_the_link_between_the_ends_is_two_rules_by_port_as_published(group):
+    for scenario in groups("bridge-scale")[group].scenarios:
+        rules = [rule.text.removeprefix("priority=0,") for rule in scenario.dut.bridges[0].rules]
+        assert rules == ["in_port={client},actions=output:{server}", "in_port={server},actions=output:{client}"]
+
+
+@pytest.mark.parametrize("what", ["flows", "ports", "veths"])
+def test_what_processes_build_is_built_forty_at_once_and_one_by_one(what):
+    built = [scenario.measure for scenario in groups("bridge-scale")[f"build-{what}"].scenarios]
+    at_once = {(build.count, build.concurrency) for build in built if build.method == "process"}
+    assert at_once == {(build.count, number) for build in built for number in (1, 40)}
+
+
+def test_each_nat_rule_translates_to_an_address_of_its_own():
+    (scenario,) = [scenario for scenario in groups("flow-rules")["nat"].scenarios if scenario.streams[0].flows == 256]
+    (series,) = scenario.dut.bridges[0].rule_series
+    first, *_, last = expand_template(series.rule, series.count, series.first)
+    assert "nw_dst=48.0.0.1,actions=ct(commit,table=1,nat(src=48.128.0.1))" in first
+    assert "nw_dst=48.0.1.0,actions=ct(commit,table=1,nat(src=48.128.1.0))" in last
 
 
 def test_bridge_scale_names_its_datapath_once_in_each_file():

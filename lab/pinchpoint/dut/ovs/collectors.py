@@ -26,6 +26,7 @@ from pinchpoint.observe.snapshot import Collector, Listing, Snapshot, paths
 
 MOST_RULES: Final = 10_000  # the switch's main thread writes the dump, about a microsecond a rule
 BY_RULES, BY_TRACKING = "ovs/rules/dropped", "ovs/rules/dropped_by_tracking"
+FIRST, NORMAL = "ovs/rules/first", "ovs/rules/normal"  # frames that a rule of table 0 took, and one of NORMAL there
 MIRRORED, CONFIGURED = "ovs/mirror/to/", "ovs/config/"
 _READ: Final = ("emc-insert-inv-prob", "smc-enable", "pmd-auto-lb")
 _LOOKUPS: Final = "/subtable_lookups"
@@ -34,6 +35,7 @@ _RULE: Final = re.compile(
     r"^(?:table_id=(?P<table>\d{1,3}), )?duration=\S+, n_packets=(?P<packets>\d{1,19}), n_bytes=\d+, "
     r"(?P<match>\S*?),?actions=(?P<actions>.*)$"
 )
+_NORMAL: Final = re.compile(r"(?:^|,)NORMAL(?:,|$)")
 _TRACKED: Final = re.compile(r"(?:^|,)ct_(?:state|mark|label|zone)=")
 
 
@@ -200,8 +202,15 @@ def dropping_rules(text: str) -> list[DroppingRule]:
     ]
 
 
+def first_table(text: str) -> tuple[int, int]:
+    """`bridge/dump-flows`: frames that rules of table 0 took, and those of them whose rule has the action NORMAL."""
+    rules = [rule for rule in map(_RULE.match, text.splitlines()) if rule and not int(rule["table"] or 0)]
+    normal = sum(int(rule["packets"]) for rule in rules if _NORMAL.search(rule["actions"]))
+    return sum(int(rule["packets"]) for rule in rules), normal
+
+
 class DroppingRules(_ControlCollector):
-    """Frames that OpenFlow rules dropped, by rule.
+    """Frames that OpenFlow rules dropped, by rule; and how many took NORMAL in table 0.
 
     The datapath counts what the pipeline drops, not which rule did. Rules count the frames that they took, up to a
     second late: revalidators add up their datapath flows (ovs-vswitchd(8), `bridge/dump-flows`).
@@ -221,10 +230,13 @@ class DroppingRules(_ControlCollector):
         return super().can_run()
 
     def read(self, at_s: float) -> Snapshot:
-        """`dropped by/BRIDGE table=N,MATCH` of each rule that dropped; the sums of all, and after tracking."""
-        counters = {BY_RULES: 0, BY_TRACKING: 0}
+        """`dropped by/BRIDGE table=N,MATCH` of each rule that dropped; the sums of all, and after tracking; table 0."""
+        counters = {BY_RULES: 0, BY_TRACKING: 0, FIRST: 0, NORMAL: 0}
         for bridge in self._bridges:
-            for rule in dropping_rules(self._control.call("bridge/dump-flows", bridge)):
+            shown = self._control.call("bridge/dump-flows", bridge)
+            first, normal = first_table(shown)
+            counters |= {FIRST: counters[FIRST] + first, NORMAL: counters[NORMAL] + normal}
+            for rule in dropping_rules(shown):
                 counters[BY_RULES] += rule.packets
                 counters[BY_TRACKING] += rule.packets if rule.follows_tracking else 0
                 if rule.packets:

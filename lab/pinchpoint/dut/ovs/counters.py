@@ -11,7 +11,7 @@ from typing import Final
 
 from pinchpoint.dut.device import Device, Seen, between
 from pinchpoint.dut.ovs import remedies
-from pinchpoint.dut.ovs.collectors import BY_RULES, BY_TRACKING, HARDWARE, MIRRORED, SOFTWARE
+from pinchpoint.dut.ovs.collectors import BY_RULES, BY_TRACKING, FIRST, HARDWARE, MIRRORED, NORMAL, SOFTWARE
 from pinchpoint.dut.ovs.flows import LIMIT
 from pinchpoint.dut.ovs.spec import FIRST_BRIDGE, Bridge, OvsPort, Rule, RuleSeries, spec
 from pinchpoint.model.causes import Experiment, Sign
@@ -339,7 +339,9 @@ class CountedDevice(Device):
 
     def offload_limits(self, seen: Seen) -> Mapping[OffloadLimit, float]:
         """The share of the frames that each known limit keeps in software."""
-        return {limit: seen[name] for limit in OffloadLimit if (name := LIMIT + limit.name.lower()) in seen}
+        kept = {limit: seen[name] for limit in OffloadLimit if (name := LIMIT + limit.name.lower()) in seen}
+        by_normal = {OffloadLimit.NORMAL: seen[NORMAL] / seen[FIRST]} if seen.get(FIRST) and seen.get(NORMAL) else {}
+        return kept | by_normal
 
     def experiments(self, scenario: Scenario) -> Mapping[Experiment, Scenario]:
         """Other rules, and limits out of reach: those that would change anything."""

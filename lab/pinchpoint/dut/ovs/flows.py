@@ -36,6 +36,8 @@ _BITS: Final = {"new": _NEW, "est": _ESTABLISHED, "trk": _TRACKED_BIT}
 _DROP = re.compile(r"drop(?:,|$)")
 _RECIRC = re.compile(r"recirc_id\((0x[0-9a-f]{1,8}|\d{1,9})\)")
 _TRACKED = re.compile(r"(?:^|,)ct(?:\(|,|$)")
+_TUNNELLED = re.compile(r"(?:^|[,(])tnl_(?:push|pop)\(")
+_TUNNEL = re.compile(r"(?:^|,)tunnel\(")
 _USERSPACE = re.compile(r"(?:^|[,(])userspace\(")
 
 
@@ -162,4 +164,5 @@ _EVERYWHERE: Final[Mapping[OffloadLimit, Holds]] = {
 _USERSPACE_DATAPATH: Final[Mapping[OffloadLimit, Holds]] = {
     OffloadLimit.TRACKING: lambda key, actions: _TRACKED.search(actions) is not None,
     OffloadLimit.RECIRCULATED: lambda key, actions: bool(_number(_RECIRC, key)),
+    OffloadLimit.TUNNEL: lambda key, actions: bool(_TUNNEL.search(key) or _TUNNELLED.search(actions)),
 }

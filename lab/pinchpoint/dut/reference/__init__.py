@@ -29,6 +29,7 @@ from pinchpoint.model.causes import Experiment, Sign
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.hops import PORT, DropCounter, DropKind, HopGraph, Party, Place, Refused
 from pinchpoint.model.limits import Limit, Resource
+from pinchpoint.model.offload import OffloadLimit
 from pinchpoint.model.scenario import Guest, Port, Scenario
 from pinchpoint.model.trial import ThreadLoad
 from pinchpoint.observe.relay import Gaps, parse_account
@@ -37,6 +38,7 @@ from pinchpoint.observe.snapshot import Collector, Snapshot
 _TABLE_USED: Final = "reference/table/used"
 _LOCAL_USED: Final = "reference/local/used"
 _REFUSED: Final = "reference/port/*/"
+_NEEDS_REPLY: Final = "reference/needs_reply"
 _FLUSH_S: Final = 2.0
 _PORT: Final = "reference/port/{port}/"
 _STATES: Final = ("opening", "established", "closed")
@@ -198,8 +200,11 @@ def parse(line: str, kind: type[Told]) -> Told:
 class Ports(Collector, Generic[Told]):
     """What the device says of its ports, and a balancer of its connections."""
 
-    def __init__(self, host: Host, relay: Relay, names: tuple[str, str], kind: type[Told]) -> None:
-        self._host, self._relay, self._names = host, relay, names
+    def __init__(
+        self, host: Host, relay: Relay, names: tuple[str, str], kind: type[Told], needs_reply: bool = False
+    ) -> None:
+        """`needs_reply`: its offload takes a flow only once its reply was seen."""
+        self._host, self._relay, self._names, self._needs_reply = host, relay, names, needs_reply
         self._kind: type[Told] = kind
         self.name = kind.WORDS
 
@@ -211,9 +216,11 @@ class Ports(Collector, Generic[Told]):
         """See `counters` and `more` of its account.
 
         `reference/busy_ns`: time in turns that moved frames; `reference/gaps_ns`: in turns that took longer than 20 us.
+        Gauge `reference/needs_reply`: 1, of an offload that needs a reply.
         """
         told = self.account()
         more, gauges = told.more(self._names)
+        gauges |= {_NEEDS_REPLY: 1.0} if self._needs_reply else {}
         spent = {
             "reference/busy_ns": round(told.busy_share * told.elapsed_s * 1e9),
             "reference/gaps_ns": round(told.gaps.total_s * 1e9),
@@ -295,7 +302,8 @@ class ReferenceBench(device.Bench):
         """It answers once the engine has opened its ports."""
         host, process = self.places.host, self._process(())
         if self.scenario.service is None:
-            return ReferenceLive(Ports(host, process, self._names(), Forwarder))
+            needs_reply = dut_of(self.scenario, ReferenceDut).offload == "two-way"
+            return ReferenceLive(Ports(host, process, self._names(), Forwarder, needs_reply))
         return BalancingLive(Ports(host, process, self._names(), Balancer), host, process)
 
     def _options(self) -> tuple[str, ...]:
@@ -369,6 +377,11 @@ class ReferenceDevice(device.Device):
         software, handled = (sum(n for key, n in counts if key == word) for word in ("software_frames", "queued"))
         shares = {Sign.SOFTWARE: software / handled} if handled else {}
         return shares | ({Sign.CLAIMED: seen["reference/offloaded"]} if "reference/offloaded" in seen else {})
+
+    def offload_limits(self, seen: Seen) -> Mapping[OffloadLimit, float]:
+        """Of an offload that needs a reply, all that software handled."""
+        software = self.signs(seen).get(Sign.SOFTWARE)
+        return {OffloadLimit.ONE_WAY: software} if software and _NEEDS_REPLY in seen else {}
 
     def experiments(self, scenario: Scenario) -> Mapping[Experiment, Scenario]:
         """Nothing planted but its rate; a ring that bridges its pauses."""

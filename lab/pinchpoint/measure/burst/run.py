@@ -112,8 +112,8 @@ def burst_result(
     return replace(result, implied_s=implied_s, corrected_s=corrected_s)
 
 
-def metrics(result: BurstResult, ndr: Rate | None) -> Iterator[Metric]:
-    """The figures that curves are drawn from; none without a test."""
+def metrics(result: BurstResult, ndr: Rate | None, ring: int) -> Iterator[Metric]:
+    """The figures that curves are drawn from; none without a test. `ring` is the smallest between engine and DUT."""
     if not result.tests:
         return
     lengths = [float(test.longest) for test in result.tests]
@@ -148,6 +148,7 @@ def metrics(result: BurstResult, ndr: Rate | None) -> Iterator[Metric]:
         yield Metric("corrected buffer time", "s", result.corrected_s, note=note)
         frames = result.corrected_s * result.rate_fps
         yield Metric("corrected buffer", "count", frames, note="frames; corrected buffer time x burst rate")
+        yield Metric("ring", "count", float(ring), note="frames; the smallest between engine and device")
 
 
 def verdict(result: BurstResult, trials: Sequence[Trial], ring: int) -> Verdict:
@@ -217,7 +218,7 @@ def measure_bursts(session: FrameSession) -> ScenarioResult:
     carried = throughput(ndr, burst.throughput_fps)
     together, judged = burst_result(tests.made, tests.rate_fps, words, carried), session.measurer.trials[first:]
     warnings = () if tests.failed else (tests.missing, "" if together.throughput_fps else together.throughput_words)
-    result = session.result(metrics(together, ndr), warnings, failed=tests.failed, of=judged)
+    result = session.result(metrics(together, ndr, ring), warnings, failed=tests.failed, of=judged)
     return replace(
         result,
         outcome=Outcome.IMPOSSIBLE if tests.slow else result.outcome,

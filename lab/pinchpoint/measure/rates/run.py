@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Final
 
+from pinchpoint.account.clock import over_clock
 from pinchpoint.account.facts import core_distance_ns, core_distances, modes_of, slowed_words
 from pinchpoint.account.ledger import unexplained_share
 from pinchpoint.account.validity import discarded, held_back
@@ -31,14 +32,15 @@ from pinchpoint.model import units
 from pinchpoint.model.frames import five_tuples
 from pinchpoint.model.measurement import MRR, Bound, Interval, Metric, band_metrics
 from pinchpoint.model.result import Ceiling, LatencyPoint, PauseGap, Rate, RateStatus, ReceiveRate, ScenarioResult
-from pinchpoint.model.scenario import Scenario, Search, SearchMethod, Stream
-from pinchpoint.model.trial import LATENCY_PHASE, LatencySummary, Trial, TrialValidity
+from pinchpoint.model.scenario import Relative, Scenario, Search, SearchMethod, Stream
+from pinchpoint.model.trial import LATENCY_PHASE, LatencySummary, ThreadLoad, Trial, TrialValidity
 from pinchpoint.search import SearchOutcome, find_rates, until_valid
 from pinchpoint.search.slices import slice_s
 from pinchpoint.stats.estimate import receive_rate
 
 LATENCY_REPEATS = 1.5  # trials made for each latency, for estimates
 MOST_LATENCY_REPEATS = 3  # the last one is reported even if it is invalid, with a note
+AT_NDR = 0.02  # relative: trials this near to the NDR say what the device does at it
 OVERLOADS = 7  # usable trials: the fewest but one that have a 95 % interval by ranks
 MOST_OVERLOADS = 12
 _HOW: Final[Mapping[RateStatus, str]] = {
@@ -72,7 +74,7 @@ def of_rates(
     device: Device,
     streams: Sequence[Stream] = (),
 ) -> tuple[Metric, ...]:
-    """Metrics of the measure `rates`; `limit` is the trial at the NDR, None without one, `streams` what it sent."""
+    """Metrics of the measure `rates`; `limit` is the trial that stands for them, or None, `streams` what it sent."""
     figures = [*of_the_rates_alone(rates), *_in_bits(rates, streams)]
     figures += [_p99("latency", point, point.latency) for point in latency if point.latency is not None]
     figures += [_p99("round trip", point, point.round_trip) for point in latency if point.round_trip is not None]
@@ -320,7 +322,7 @@ def _summary(
     scenario: Scenario, trials: Sequence[Trial], search: _RateSearch, latency: tuple[LatencyPoint, ...], wall_s: float
 ) -> ScenarioResult:
     outcome, searched, device = search.outcome, search.searched, device_of(scenario)
-    limit = _at_the_limit(outcome.rates[0], searched)
+    limit = _standing_for(scenario, search)
     shown = limit or next(reversed(searched), None)
     rejections, many = discarded(searched)
     mrr = receive_rate(search.overloads)
@@ -332,7 +334,7 @@ def _summary(
     quoted_fps = next((rate.quoted_fps for rate in outcome.rates if rate.quoted_fps is not None), None)
     held = held_back(searched, quoted_fps, scenario.search.relative_width)
     warnings = (many, _without_mrr(search.overloads), held, slowed_words(searched))
-    return replace(
+    result = replace(
         scenario_result(scenario, wall_s, trials),
         metrics=(*figures, *of_overload(mrr, gap), *rejections),
         rates=outcome.rates,
@@ -353,18 +355,43 @@ def _summary(
         mrr=mrr,
         gap=gap,
     )
+    misfit = over_clock(result)
+    return replace(result, warnings=(*result.warnings, misfit)) if misfit else result
+
+
+def _standing_for(scenario: Scenario, search: _RateSearch) -> Trial | None:
+    """The trial whose cycles, lookups and tables are the scenario's: one load for all points of a curve.
+
+    That is the NDR; where only the first point has one, as the others are measured under overload, it is an overload.
+    """
+    if scenario.point.relative is Relative.ALONE:
+        return next((trial for trial in reversed(search.overloads) if trial.is_whole), None)
+    return _at_the_limit(search.outcome.rates[0], search.searched)
 
 
 def _at_the_limit(ndr: Rate, searched: Sequence[Trial]) -> Trial | None:
-    """The trial without loss whose load was nearest to the NDR; None without an NDR.
+    """The trial within 2 % of the NDR, rather without loss, that is nearest to it; None without an NDR.
 
-    What a DUT does at any other load (it may lose nine frames in ten) is not what it does at its NDR.
+    What a DUT does at any other load (it may lose nine frames in ten) is not what it does at its NDR: of a trial
+    farther away there are lookups and tables, but neither cycles nor busy shares.
     """
     quoted_fps = ndr.quoted_fps
     if quoted_fps is None or ndr.status not in (RateStatus.FOUND, RateStatus.AT_LEAST):
         return None
+
+    def away_fps(trial: Trial) -> float:
+        return abs(trial.offered_fps - quoted_fps)
+
+    near = [trial for trial in searched if trial.is_whole and away_fps(trial) <= AT_NDR * quoted_fps]
+    if near:
+        return min(near, key=lambda trial: (trial.loss_ratio > ndr.loss_ratio, away_fps(trial)))
     reached = [trial for trial in valid(searched) if trial.loss_ratio <= ndr.loss_ratio]
-    return min(reached, key=lambda trial: abs(trial.offered_fps - quoted_fps), default=None)
+    nearest = min(reached, key=away_fps, default=None)
+    return None if nearest is None else replace(nearest, threads=tuple(map(_without_load, nearest.threads)))
+
+
+def _without_load(load: ThreadLoad) -> ThreadLoad:
+    return replace(load, busy_share=None, busy_by=None, cycles_per_packet=None)
 
 
 MEASURE: Final = MeasureKind(

@@ -149,7 +149,14 @@ def _time(repeats: Sequence[Recovered]) -> Metric:
         bound, notes[0] = Bound.AT_LEAST, f"at least: {notes[0]}"
     ends = min(times.low, unknown_s), times.high if times.high < inf else None
     centre = median(repeat.time_s for repeat in repeats)
-    return Metric("recovery time", "s", centre, *ends, "; ".join(notes), bound)
+    return Metric("recovery time", "s", centre, *ends, "; ".join(notes), bound, tuple(filter(None, (_calm(repeats),))))
+
+
+def _calm(repeats: Sequence[Recovered]) -> str:
+    """That what was meant as an overload was none; empty if all were."""
+    calm = sum(not repeat.lost_before for repeat in repeats)
+    raise_it = "raise recovery.overload_share, or the throughput is more"
+    return f"{calm} of {len(repeats)} overloads lost nothing: {raise_it}" if calm else ""
 
 
 def _not_recovered(repeats: Sequence[Recovered]) -> str:
@@ -176,10 +183,8 @@ def warnings(repeats: Sequence[Recovered]) -> Iterator[str]:
         yield f"{_not_recovered(repeats)}: they still lost frames at their end"
     if silent := sum(repeat.silent for repeat in repeats):
         yield f"in {silent} of {len(repeats)} repeats the switch forwarded nothing after the overload"
-    if calm := sum(not repeat.lost_before for repeat in repeats):
-        yield (
-            f"{calm} of {len(repeats)} overloads lost nothing: raise recovery.overload_share, or the throughput is more"
-        )
+    if calm := _calm(repeats):
+        yield calm
 
 
 def expected_s(scenario: Scenario) -> float:

@@ -405,7 +405,8 @@ RR: Final = replace(
     BANDWIDTH,
     made=RequestResponse,
     finds="requests over standing connections",
-    main=("transactions", "latency p50", "latency p99", "latency p99.9", "failed share", *BUSY),
+    main=("transactions", *windows.LATENCIES, "failed share", *BUSY),
+    columns=windows.LATENCIES,
     check=check_requests,
 )
 CRR: Final = replace(RR, made=ConnectRequestResponse, finds="a connection for each request")

@@ -80,7 +80,7 @@ def _limits(window: Window, rate_tps: float | None, connections: int) -> Iterato
         yield Limit.HOST, f"the host: processes outside the bench took {units.share(window.foreign)} of one CPU"
     for busy, cpu in sorted(_full_cpus(window), reverse=True):
         yield _full(window, busy, cpu)
-    yield Limit.UNEXPLAINED, _waiting(window, connections)
+    yield _waiting(window, connections)
 
 
 def _full(window: Window, busy: float, cpu: int) -> tuple[Limit, str]:
@@ -110,18 +110,19 @@ def _full_cpus(window: Window) -> Iterator[tuple[float, int]]:
             yield min(1.0, max(worked, counted)), cpu
 
 
-def _waiting(window: Window, connections: int) -> str:
+def _waiting(window: Window, connections: int) -> tuple[Limit, str]:
+    """Latency where all connections were under way all the time, by Little's law; otherwise unexplained."""
     busiest, mean_ns, per_s = _busiest_words(window), _mean_latency_ns(window), window.transactions_per_s
     if mean_ns is None:
-        return f"unexplained: no thread and no CPU is saturated{busiest}"
+        return Limit.UNEXPLAINED, f"unexplained: no thread and no CPU is saturated{busiest}"
     under_way = per_s * mean_ns / 1e9
     if abs(under_way / connections - 1) > CLOSED_LOOP:
-        return (
+        return Limit.UNEXPLAINED, (
             f"unexplained: no thread is saturated, and {_per_s(per_s)} x {units.nanoseconds(mean_ns)} keep only "
             f"{under_way:.1f} of {connections} connections under way{busiest}"
         )
     who = "1 connection waits" if connections == 1 else f"{connections} connections wait"
-    return (
+    return Limit.LATENCY, (
         f"latency bound: no thread is saturated; {who} {units.nanoseconds(mean_ns)} (mean) for each answer, "
         f"which makes {_per_s(per_s)}; work for each: {_work(window)}"
     )

@@ -37,6 +37,7 @@ FEW_FLOWS = 64  # datapath flows: with fewer, a factor of a hundred and more ite
 MANY_ITEMS = 100
 _OF_FLOWS = ("datapath flows", "datapath masks")
 _BUSY = {"client busy": Limit.SENDER_CORE, "server busy": Limit.RECEIVER_CORE, "relay busy": Limit.RELAY_CORE}
+LATENCIES = tuple(f"latency {name}" for name in ("mean", "max", "sd", "p50", "p90", "p99", "p99.9", "p99.99"))
 NONE_VALID = "every window was disturbed by the host"
 
 
@@ -332,9 +333,11 @@ def _latency(window: Window) -> Iterator[Metric]:
         return
     planned = any(run.intended is not None for run in window.runs)
     note = "from the planned instant" if planned else ""
-    times_ns = latency.p50_ns, latency.p90_ns, latency.p99_ns, latency.p999_ns, latency.p9999_ns
-    for name, time_ns in zip(("p50", "p90", "p99", "p99.9", "p99.99"), times_ns, strict=True):
-        yield Metric(f"latency {name}", "ns", time_ns, note=note)
+    quantiles_ns = latency.p50_ns, latency.p90_ns, latency.p99_ns, latency.p999_ns, latency.p9999_ns
+    times_ns = latency.mean_ns, latency.max_ns, latency.stddev_ns, *quantiles_ns
+    for name, time_ns in zip(LATENCIES, times_ns, strict=True):
+        if time_ns is not None:
+            yield Metric(name, "ns", time_ns, note=note)
 
 
 def _threads(window: Window) -> Iterator[Metric]:

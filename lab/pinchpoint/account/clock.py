@@ -1,0 +1,24 @@
+"""Whether a rate and what a packet costs at it fit the clock of the threads that forwarded it. Pure."""
+
+import math
+from typing import Final
+
+from pinchpoint.model.measurement import CYCLES, THREAD_BUSY
+from pinchpoint.model.result import ScenarioResult
+
+SLACK: Final = 0.05  # cycles are of a trial within 2 % of the rate, and its counters are read after its last frame
+
+
+def over_clock(result: ScenarioResult) -> str:
+    """That cycles per packet x NDR are more than the busy share of the clock; empty if they fit, or are not stated."""
+    stated = {metric.name: metric.value for metric in result.metrics}
+    rate_fps = result.rates[0].quoted_fps if result.rates else None
+    clocks = [load.clock_hz for load in result.threads if load.received]
+    known = [clock_hz for clock_hz in clocks if clock_hz]
+    if CYCLES not in stated or not rate_fps or not known or len(known) < len(clocks):
+        return ""
+    spent_hz, had_hz = stated[CYCLES] * rate_fps, math.fsum(known) * stated.get(THREAD_BUSY, 1.0)
+    if spent_hz <= had_hz * (1 + SLACK):
+        return ""
+    told = f"{stated[CYCLES]:,.0f} cycles per packet at the NDR make {spent_hz / 1e9:.2f} GHz"
+    return f"{told}; the forwarding threads were busy for {had_hz / 1e9:.2f} GHz"
