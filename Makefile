@@ -3,7 +3,7 @@
 
 # Steps of tests/parts.py: what measures nothing is made at the same time, once everything is compiled.
 TEST := build-tests test-unit,lint+test-rust test-bench
-TEST_ALL := $(TEST) test-bench-rest test-kernel test-debian,test-thorough+bench-tools smoke
+TEST_ALL := $(TEST) test-bench-rest test-debian,test-kernel+test-thorough+bench-tools smoke
 BENCHMARKS := bench-engine bench-build bench-turnover bench-search bench-referee bench-compare bench-truth bench-causes bench-exhaustion bench-watch bench-serve bench-campaign
 
 .PHONY: demo docs test test-all build-tests test-rust test-unit test-thorough test-bench test-bench-rest test-kernel test-nics test-debian setup-bookworm setup-trixie demo-bookworm demo-trixie test-hosts test-guests test-comparisons test-studies test-causes test-interrupts test-campaign test-vdpa lint fmt setup develop clean help manual fuzz profile-engine bench-tools bench smoke $(BENCHMARKS)
