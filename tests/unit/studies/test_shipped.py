@@ -91,6 +91,7 @@ def test_every_point_can_be_planned_or_says_what_the_machine_lacks(monkeypatch, 
 @pytest.mark.parametrize(("cpus", "measured"), [((0, 1), {"1"}), ((0, 1, 2, 3), {"1", "2"})])
 def test_two_queues_are_impossible_with_two_cpus_and_run_with_four(monkeypatch, cpus, measured, quick):
     monkeypatch.setattr(needs, "program", lambda *_: requirements.Probe("ovs-vswitchd", True, "here"))
+    monkeypatch.setattr(needs, "programs", lambda *_: iter(()))
     monkeypatch.setattr(needs, "command", lambda host, name, _: requirements.Probe(name, True, "here"))
     monkeypatch.setattr(needs, "hugepages", lambda *_: requirements.Probe("hugepages", True, "enough"))
     monkeypatch.setattr(requirements.os, "geteuid", lambda: 0)
