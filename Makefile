@@ -34,7 +34,7 @@ help:
 	@echo "make bench-campaign  schedule 100,000 points on 1,000 simulated machines that fail (no root, 1 minute)"
 	@echo "make test-campaign   measure 60 points on a Ray cluster of four nodes, two of which are killed (as root, 5 minutes)"
 	@echo "make bench-turnover  build 200 benches in a row; none may fail for lack of hugepages (as root, 12 minutes)"
-	@echo "make test-debian  measure a real Open vSwitch in a bare Debian 12 and in a bare 13, from nothing (as root, 27 minutes)"
+	@echo "make test-debian  measure a real Open vSwitch in a bare Debian 12 and in a bare 13, from nothing (as root, 20 minutes)"
 	@echo "make test-hosts      benches and campaigns over hosts by ssh that are killed and cut, 200 times at random (as root, 30 minutes)"
 	@echo "make test-guests     kernels of guests under qemu, and what is left of killed ones (as root, 6 minutes)"
 	@echo "make test-comparisons  comparisons at once that are killed at every step (as root, 5 minutes)"
