@@ -3,7 +3,7 @@
 
 # Steps of tests/parts.py: what measures nothing is made at the same time, once everything is compiled.
 TEST := build-tests test-unit,lint+test-rust test-bench
-TEST_ALL := $(TEST) test-bench-rest test-kernel test-debian,test-thorough+bench-tools smoke
+TEST_ALL := $(TEST) test-bench-rest test-debian,test-kernel+test-thorough+bench-tools smoke
 BENCHMARKS := bench-engine bench-build bench-turnover bench-search bench-referee bench-compare bench-truth bench-causes bench-exhaustion bench-watch bench-serve bench-campaign
 
 .PHONY: demo docs test test-all build-tests test-rust test-unit test-thorough test-bench test-bench-rest test-kernel test-nics test-debian setup-bookworm setup-trixie demo-bookworm demo-trixie test-hosts test-guests test-comparisons test-studies test-causes test-interrupts test-campaign test-vdpa lint fmt setup develop clean help manual fuzz profile-engine bench-tools bench smoke $(BENCHMARKS)
@@ -34,7 +34,7 @@ help:
 	@echo "make bench-campaign  schedule 100,000 points on 1,000 simulated machines that fail (no root, 1 minute)"
 	@echo "make test-campaign   measure 60 points on a Ray cluster of four nodes, two of which are killed (as root, 5 minutes)"
 	@echo "make bench-turnover  build 200 benches in a row; none may fail for lack of hugepages (as root, 12 minutes)"
-	@echo "make test-debian  measure a real Open vSwitch in a bare Debian 12 and in a bare 13, from nothing (as root, 27 minutes)"
+	@echo "make test-debian  measure a real Open vSwitch in a bare Debian 12 and in a bare 13, from nothing (as root, 20 minutes)"
 	@echo "make test-hosts      benches and campaigns over hosts by ssh that are killed and cut, 200 times at random (as root, 30 minutes)"
 	@echo "make test-guests     kernels of guests under qemu, and what is left of killed ones (as root, 6 minutes)"
 	@echo "make test-comparisons  comparisons at once that are killed at every step (as root, 5 minutes)"

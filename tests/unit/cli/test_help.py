@@ -52,7 +52,11 @@ def test_every_command_has_a_help_that_fits(words, columns):
         (["frob"], "No such command 'frob'", "pinchpoint --help"),
         (["comapre"], "No such command 'comapre'. Did you mean 'compare'?", "pinchpoint --help"),
         (["run", "no.toml"], "'no.toml' does not exist", "pinchpoint run --help"),
-        (["run", "--quikc"], "No such option '--quikc'. Did you mean '--quick'?", "pinchpoint run --help"),
+        (
+            ["run", "--quikc"],
+            "No such option '--quikc'. (Did you mean one of: '--quick', '--quiet'?)",
+            "pinchpoint run --help",
+        ),
         (["check"], "Missing argument 'SCENARIO...'", "pinchpoint check --help"),
     ],
 )

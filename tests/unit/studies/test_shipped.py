@@ -134,6 +134,7 @@ def test_throughput_is_that_of_rfc_1242_by_the_seven_sizes_of_rfc_2544_and_laten
 @pytest.mark.parametrize(("cpus", "measured"), [((0, 1), {"1"}), ((0, 1, 2, 3), {"1", "2"})])
 def test_two_queues_are_impossible_with_two_cpus_and_run_with_four(monkeypatch, cpus, measured, quick):
     monkeypatch.setattr(needs, "program", lambda *_: requirements.Probe("ovs-vswitchd", True, "here"))
+    monkeypatch.setattr(needs, "programs", lambda *_: iter(()))
     monkeypatch.setattr(needs, "command", lambda host, name, _: requirements.Probe(name, True, "here"))
     monkeypatch.setattr(needs, "hugepages", lambda *_: requirements.Probe("hugepages", True, "enough"))
     monkeypatch.setattr(requirements.os, "geteuid", lambda: 0)
