@@ -16,12 +16,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.serve.acts import Acts
 from pinchpoint.serve.app import Workshop, application
 from pinchpoint.serve.guard import Guard
 from pinchpoint.serve.index import Index
 from pinchpoint.serve.pages import Pages
-from pinchpoint.serve.shelf import Shelf
+from pinchpoint.serve.shelf import Shelf, Studies
 from pinchpoint.store.folder import INFO, RESULT, TRIAL, RunFolder
 
 SAMPLE = Path(__file__).parents[1] / "tests" / "golden" / "run"
@@ -80,7 +82,9 @@ def rows(runs: int) -> dict[str, float]:
         begun = time.perf_counter()
         index.refresh()
         seconds = {"first index": time.perf_counter() - begun}
-        app = application(Workshop(Pages(shelf, index), Acts(shelf, ()), Guard("token", PORT)))
+        app = application(
+            Workshop(Pages(shelf, index), Acts(shelf, ()), Guard("token", PORT), Studies(dict, Machines(Local())))
+        )
         last = f"/run/nightly-{runs - 1:04}"
         pages = {
             "list": ("/", ""),

@@ -361,7 +361,7 @@ def _listed(form: Format, written: Sequence[Any]) -> FieldValues:
 
 def _varied(form: Format, written: Mapping[str, Any]) -> FieldValues:
     """A range with a step, random numbers, or Zipf's law."""
-    keys, count, step = written.keys() - {"step"}, written.get("count"), written.get("step", 1)
+    keys, count, step = written.keys() - {"step"}, written.get("count", 0), written.get("step", 1)
     is_known = keys in (_STEPPED, _RANKED) or (keys == _DRAWN and "step" not in written)
     if not is_known or not _is_count(count) or count > MOST_VALUES:
         _refuse(f"a table {FORMS}; count from 1 to {MOST_VALUES:,}")

@@ -163,9 +163,9 @@ def _losing_at_half(rate: Rate, half: LossShare) -> str:
 
 def warnings(result: ScenarioResult) -> Iterator[str]:
     """Where the rates need care: the counts contradict them, the load before matters, overload makes it slower."""
-    for ndr in result.rates[:1]:
-        if (half := ndr.at_half) and half.share >= words.BAND_SHARE:
-            yield _losing_at_half(ndr, half)
+    ndr, mrr = next(iter(result.rates), None), result.mrr
+    if ndr and (half := ndr.at_half) and half.share >= words.BAND_SHARE:
+        yield _losing_at_half(ndr, half)
     for rate in result.rates:
         if rate.claim and not rate.claim.holds:
             below, above = rate.claim.below, rate.claim.above
@@ -182,7 +182,6 @@ def warnings(result: ScenarioResult) -> Iterator[str]:
             told = f": the useful rate is {useful.name}, {units.fps(useful.quoted_fps)}" if useful else ""
             lost = f"loses {units.loss(ratio)} of its frames at any load"
             yield f"{lost}, so the {rate.name} depends on the trial length{told}"
-    ndr, mrr = next(iter(result.rates), None), result.mrr
     if ndr and mrr and ndr.status is RateStatus.FOUND and ndr.lower_fps and mrr.upper_fps < ndr.lower_fps:
         load, forwarded = units.fps(mrr.load_fps), units.fps(mrr.estimate_fps)
         yield f"collapses under overload: at {load} offered it forwards {forwarded}, less than its NDR"

@@ -248,11 +248,11 @@ def _section(
     view = run_view(alone, replace(info, scenarios=asked), trials, measured)
     verdict = done[0].verdict if done else None
     if not view.why and verdict and verdict.suspicions:
-        return view.scenarios[0], (suspected_view(scenario, verdict.suspicions, _allowed(asked)),)
+        return view.scenarios[0], (suspected_view(scenario, verdict.suspicions, _experiments(asked)),)
     return view.scenarios[0], view.why
 
 
-def _allowed(asked: Sequence[Mapping[str, Any]]) -> Collection[Experiment] | None:
+def _experiments(asked: Sequence[Mapping[str, Any]]) -> Collection[Experiment] | None:
     """The counter-experiments of an effective scenario; None where this version cannot read it."""
     try:
         return frozenset(kind for plain in asked for kind in allowed(from_plain(plain)))
