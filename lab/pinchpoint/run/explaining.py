@@ -62,9 +62,11 @@ def _without_lines(value: object) -> object:
     """A scenario as plain data, but for the places in its file: two rules of one text are the same rule."""
     if isinstance(value, Scenario):
         return _without_lines(msgspec.to_builtins(value, order="sorted"))
-    if isinstance(value, list):
-        return [_without_lines(item) for item in value]
-    return {k: _without_lines(v) for k, v in value.items() if k != "line"} if isinstance(value, dict) else value
+    if isinstance(value, list | tuple):
+        return [_without_lines(element) for element in value]
+    if isinstance(value, dict):
+        return {key: _without_lines(inner) for key, inner in value.items() if key != "line"}
+    return value
 
 
 def experiment_of(unit: Scenario) -> Experiment | None:
