@@ -170,7 +170,9 @@ fn folders(profile: &Path) -> Vec<PathBuf> {
     let profile = std::path::absolute(profile).unwrap_or_else(|_| profile.to_owned());
     let mut folders: Vec<PathBuf> = profile.ancestors().skip(1).map(Path::to_owned).collect();
     folders.retain(|folder| *folder != here);
-    let at = folders.len().min(usize::from(profile.parent() != Some(here.as_path())));
+    let at = folders
+        .len()
+        .min(usize::from(profile.parent() != Some(here.as_path())));
     folders.insert(at, here);
     folders
 }

@@ -135,7 +135,13 @@ fn a_capture_with_more_frames_than_streams_is_refused_with_what_to_do() {
 fn both_ways_of_a_profile_are_its_clients_and_its_servers_frames() {
     let folder = Folder::new("ways");
     let capture = folder.file("x.pcapng");
-    let both = ["--both-ways", "--capture", &capture, "--capture-frames", "2"];
+    let both = [
+        "--both-ways",
+        "--capture",
+        &capture,
+        "--capture-frames",
+        "2",
+    ];
     pair(&[&both[..], &SLOW].concat());
     let profile = folder.file("p.yaml");
     let text = "- duration: 0.3\n  generator:\n    distribution: seq\n    \
