@@ -42,7 +42,11 @@ fn the_help_lists_every_command_and_its_examples_are_commands() {
 fn completion_knows_the_commands_and_their_options() {
     for shell in ["bash", "zsh", "fish"] {
         let script = stdout(&output(&["completion", shell]));
-        assert_eq!(script, stdout(&output(&["completions", shell])), "its former name");
+        assert_eq!(
+            script,
+            stdout(&output(&["completions", shell])),
+            "its former name"
+        );
         for word in ["both-ways", "listen", "tcp-syn"] {
             assert!(script.contains(word), "{word} in {shell}");
         }
