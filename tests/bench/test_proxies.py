@@ -126,4 +126,4 @@ def test_a_worker_whose_master_was_killed_ends_with_the_bench():
     with standing("nginx") as bench:
         Local().signal([bench.live.pid], signal.SIGKILL)
         wait_for(lambda: not alive(Local(), [bench.pids[0]]), "the end of the master", 20.0)
-        assert alive(Local(), bench.pids), "its worker goes on"
+        assert alive(Local(), bench.pids), "its worker still runs"

@@ -285,7 +285,7 @@ def _backend_probe(backend: Backend) -> Probe:
 
 
 def _print_probes(probes: Sequence[Probe], everything: bool = False) -> None:
-    """Those that are ok folded into their number, unless `everything` is asked for."""
+    """Print the checks; those that are ok only as a count, unless `everything` is asked for."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)

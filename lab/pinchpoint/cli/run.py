@@ -188,7 +188,7 @@ def _print_answer(stored: StoredRun, as_json: bool) -> int:
 
 
 def next_of(stored: StoredRun) -> tuple[str, ...]:
-    """The command that comes next: to finish a run, to share a comparison, to explain a rate, else to look at all."""
+    """The next command: finish a run, share a comparison, explain a rate, or else browse the runs."""
     info, path = stored.info, stored.folder.path
     if not stored.result.finished or stored.ended_as(Outcome.FAILED):
         return ("campaign" if is_campaign(path) else "run", "--resume", str(path))

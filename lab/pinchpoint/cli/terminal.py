@@ -49,7 +49,7 @@ def tell(message: str, hint: str = "") -> None:
 
 
 def next_step(*words: str, as_json: bool = False) -> None:
-    """The command that comes next, on a terminal alone; none, where there are no words."""
+    """Print the next command to run, on a terminal only; nothing without words."""
     if words and not as_json and sys.stdout.isatty():
         click.echo(f"next: {shlex.join(('pinchpoint', *words))}")
 

@@ -361,7 +361,7 @@ class Device:
         return iter(())
 
     def probes(self, host: Machine, guest: Guest | None = None) -> Iterator[Probe]:
-        """The same of its plainest scenario, for `doctor` and `init`; in a guest, where it can be in one."""
+        """What the plainest scenario of this kind needs, for `doctor` and `init`; in a guest where `guest` is given."""
         return iter(())
 
     def flavours(self, host: Machine, guest: Guest | None = None) -> Iterator[Flavour]:

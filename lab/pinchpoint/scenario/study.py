@@ -96,7 +96,7 @@ def _read(source: Source, changes: Sequence[Change], quick: bool, sweeps: dict[s
 def _changes(
     source: Source, values: object, files: Collection[Source], origin: Callable[[str], str], note: Note
 ) -> list[Change]:
-    """What stands in the place of files' values; a key that there is not, or that none of them reads, is noted."""
+    """What stands in the place of files' values; an unknown key, or one that none of them reads, is noted."""
     changes = []
     for name, value in values.items() if isinstance(values, Mapping) else ():
         at = key_path(name)

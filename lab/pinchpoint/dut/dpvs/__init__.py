@@ -131,7 +131,7 @@ class DpvsDevice(Device):
         return self.probes(host, None, dut_of(scenario, DpvsDut).program)
 
     def probes(self, host: Host, guest: Guest | None = None, path: str | None = None) -> Iterator[Probe]:
-        """The same; a file cannot name the program."""
+        """What a service needs; the program is given on the command line, never in a file."""
         yield from programs(host, {"ip": "iproute2", "start-stop-daemon": "dpkg"})
         wrong = "not given" if path is None else what_is_wrong(host, path)
         yield Probe("dut.program", not wrong, f"{path or 'dpvs'}: {wrong or 'there'}", f"build it: {_BUILD}")

@@ -374,7 +374,7 @@ class IpvsDevice(softirq.KernelDevice):
         return _needs(host, scenario.service, scenario.guest)
 
     def probes(self, host: Host, guest: Guest | None = None) -> Iterator[Probe]:
-        """The same, for all that it can do."""
+        """What every mode of a service needs."""
         return _needs(host, None, guest)
 
 

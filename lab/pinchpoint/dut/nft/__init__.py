@@ -346,7 +346,7 @@ class NftDevice(softirq.KernelDevice):
         return _needs(host, scenario.guest, has_rules=has_rules, balances=scenario.service is not None)
 
     def probes(self, host: Host, guest: Guest | None = None) -> Iterator[Probe]:
-        """The same, with rules."""
+        """What a table with rules needs."""
         return _needs(host, guest, has_rules=True)
 
     def signs(self, seen: Seen) -> Mapping[Sign, float]:

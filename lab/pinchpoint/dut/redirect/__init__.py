@@ -145,7 +145,7 @@ class RedirectDevice(softirq.KernelDevice):
         return self.probes(host, scenario.guest, dut_of(scenario, RedirectDut).classifier)
 
     def probes(self, host: Host, guest: Guest | None = None, classifier: str = _DEFAULT) -> Iterator[Probe]:
-        """The same, of the default classifier."""
+        """What the default classifier needs."""
         there = list(programs(host, {"ip": "iproute2", "tc": "iproute2", "unshare": "util-linux"}))
         yield from there
         yield softirq.steering(host, guest)

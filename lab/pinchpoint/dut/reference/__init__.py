@@ -350,7 +350,7 @@ class ReferenceDevice(device.Device):
         return self.probes(host, None, attach.vhost_pages(scenario))
 
     def probes(self, host: Host, guest: Guest | None = None, pages: int = _PAGES) -> Iterator[Probe]:
-        """The same, of default sizes."""
+        """What a device of default sizes needs."""
         yield command(host, "taskset", "util-linux")
         yield hugepages(host, pages, "set engine.memory_mb to less")
 

@@ -211,7 +211,7 @@ class TestpmdDevice(device.Device):
         return self.probes(host, None, self.pages(scenario))
 
     def probes(self, host: Host, guest: Guest | None = None, pages: int = _PAGES) -> Iterator[Probe]:
-        """The same, of default sizes."""
+        """What a device of default sizes needs."""
         yield from programs(host, {PROGRAM: "dpdk-dev", "start-stop-daemon": "dpkg", "taskset": "util-linux"})
         yield hugepages(host, pages, "set dut.memory_mb and engine.memory_mb to less")
 
