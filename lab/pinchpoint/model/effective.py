@@ -9,6 +9,7 @@ from pinchpoint.model import addresses
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _FILE_WORDS = {"streams": "stream", "ports": "port", "tx_port": "from", "rx_port": "to"}
+_AS_WRITTEN = "layers"  # of a stream: each as the file has it
 _OF_PORTS = ("udp_src", "udp_dst", "local_ports", "client_ports")  # ranges of these are of numbers, others of addresses
 
 
@@ -22,8 +23,10 @@ def flat(value: object, key: str = "") -> Iterator[tuple[str, str]]:
             word = _FILE_WORDS.get(str(name), str(name))
             yield from flat(inner, f"{key}.{word}" if key else word)
     elif isinstance(value, list | tuple) and any(isinstance(item, Mapping) for item in value):
+        is_written = key.endswith(_AS_WRITTEN)
         for place, item in enumerate(value, 1):
-            yield from flat(item, f"{key}[{place}]")
+            name = f"{key}[{place}]"
+            yield from ((name, toml_of(item)),) if is_written else flat(item, name)
     else:
         yield key, in_words(value)
 

@@ -86,6 +86,14 @@ def test_a_stored_range_that_is_none_is_shown_as_it_stands(first, count):
     assert [key for key, _ in flat({"clients": {"first": first, "count": count}})] == ["clients.first", "clients.count"]
 
 
+def test_headers_of_a_stream_are_told_as_the_file_has_them() -> None:
+    layers = [{"ethernet": {}}, {"vlan": {"id": {"first": 10, "count": 4}}}]
+
+    rows = dict(flat({"streams": [{"layers": layers}]}))
+
+    assert rows["stream[1].layers[2]"] == "{vlan = {id = {first = 10, count = 4}}}"
+
+
 def test_rules_are_compared_by_their_text_so_that_one_more_does_not_move_all_others():
     bridge = PLAIN.dut.bridges[0]
     first = replace(bridge.rules[0], text="priority=9,actions=drop")
