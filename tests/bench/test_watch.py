@@ -55,6 +55,7 @@ def test_the_path_of_a_running_switch_names_where_frames_are_dropped(switch, tmp
     assert done.returncode == 0, done.stderr
     assert "drop action of pipeline" in done.stdout
     assert "likely: a rule that drops" in done.stdout
+    assert "most of them by the rule br0 table=0," in done.stdout
     replayed = run("watch", record)
     assert replayed.stdout == done.stdout, "a recording says the same wherever it is replayed"
     view = json.loads(run("watch", record, "--json").stdout)["watched"]

@@ -78,7 +78,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
     Cause("rule-drop", "a rule that drops",
         (_BY_RULES, Unless(_UNNAMED_RULE), Unless(Is(Sign.DROPS_OF_TRACKING, at_least=MOST))),
         "find the rule by its counter in the dump beside the result, and let the frames pass",
-        Try(Experiment.PLAIN, "no frame is dropped by a rule, and the rate rises"),
+        Try(Experiment.PLAIN, "no frame is dropped by a rule, and the rate rises"), observed=Sign.RULES_NAMED,
         without_keys="find the rule by its counter, and let the frames pass"),
     Cause("mirror-port", "frames that enter at a port to which a mirror sends, which takes none",
         (_BY_RULES, _UNNAMED_RULE, _MIRRORED),

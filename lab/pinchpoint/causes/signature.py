@@ -133,6 +133,7 @@ class Cause:
     limit: Limit | None = None  # what pinched the number where this fits; None: the drop that most frames met
     shows: tuple[Sign, ...] = ()  # evidence beside the signature, where it was observed
     party: Party | None = None  # whose doing that drop has to be, for `limit`; None: anybody's
+    observed: Sign | None = None  # without which nothing is said of a device in service: no experiment would tell
     without_keys: str = ""  # `mend` where there is no scenario whose keys it could name; empty: it names none
 
     @property
@@ -163,8 +164,10 @@ class Cause:
         words = self.without_keys or self.mend
         return f"{words} ({', or '.join(commands)})" if commands else words
 
-    def fits(self, signs: Signs) -> bool:
-        """Whether the signature does."""
+    def fits(self, signs: Signs, *, in_service: bool = False) -> bool:
+        """Whether the signature does; of a device in service also whether what it needs was observed."""
+        if in_service and self.observed is not None and self.observed not in signs.values:
+            return False
         return all(condition.holds(signs) for condition in self.signature)
 
 

@@ -57,7 +57,7 @@ def of_trials(
     if lost := sum(trial.lost for trial in trials):
         values[Sign.UNNAMED] = unexplained_frames(trials) / lost
     hops = [hop for trial in trials for hop in trial.ledger.hops]
-    return Signs(values, _shares_of_loss(hops, lost), _rule(trials))
+    return Signs(values, _shares_of_loss(hops, lost), rule_of(trial.observed for trial in trials))
 
 
 def _losing_port(trials: Sequence[Trial]) -> str:
@@ -66,9 +66,10 @@ def _losing_port(trials: Sequence[Trial]) -> str:
     return leading.port if leading else ""
 
 
-def _rule(trials: Sequence[Trial]) -> str:
+def rule_of(observed: Iterable[Seen]) -> str:
+    """The rule that dropped most; empty where none can be named."""
     frames = Counter[str]()
-    for name, count in (pair for trial in trials for pair in trial.observed.items()):
+    for name, count in (pair for seen in observed for pair in seen.items()):
         if name.startswith(DROPPED_BY) and count:
             frames[name.removeprefix(DROPPED_BY)] += round(count)
     return next((name for name, _ in frames.most_common(1)), "")

@@ -52,7 +52,7 @@ def likely(
             advice = cause.advice(device.advice(cause.name, seen or {}) if device else ())
         return Suspicion(cause.name, cause.title, weight, told, advice, cause.experiment)
 
-    suspicions = [suspicion(cause) for cause in catalogue if cause.fits(signs)]
+    suspicions = [suspicion(cause) for cause in catalogue if cause.fits(signs, in_service=in_service)]
     telling = [suspected for suspected in suspicions if suspected.share >= NOTABLE]
     if not telling and OWN_SPEED.fits(signs):
         return (suspicion(OWN_SPEED),)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from pinchpoint.account.cpus import waited_shares
 from pinchpoint.account.ledger import is_summed, places
-from pinchpoint.causes.signs import of_device, offload_truth
+from pinchpoint.causes.signs import of_device, offload_truth, rule_of
 from pinchpoint.causes.verdict import likely
 from pinchpoint.dut.device import Attached, Device
 from pinchpoint.host.interface import Host
@@ -92,7 +92,7 @@ def watched(device: Device, head: RecordHead, seen: Sequence[Reading]) -> Watche
     hops = places(graph, flat, _ports(graph, head), (*whole.went_back, *whole.unpaired))
     threads = device.loads(flat, whole.elapsed_s)
     waited = waited_shares(flat, threads)
-    signs = of_device(hops, threads, device.signs(flat), waited)
+    signs = replace(of_device(hops, threads, device.signs(flat), waited), rule=rule_of([flat]))
     offload = offload_truth(signs.values, device.offload_limits(flat))
     suspicions = likely(signs, device, flat, in_service=True)
     resets = tuple(dict.fromkeys(name for reading in seen for name in reading.went_back))

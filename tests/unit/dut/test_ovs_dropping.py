@@ -6,8 +6,10 @@ import pytest
 
 from pinchpoint.causes.verdict import likely
 from pinchpoint.dut.ovs import DEVICE, text
-from pinchpoint.dut.ovs.collectors import Database, DroppingRules, dropping_rules, first_table
+from pinchpoint.dut.ovs.collectors import Database, DroppingRules, RuleListing, dropping_rules, first_table
+from pinchpoint.dut.ovs.in_service import RulesInService
 from pinchpoint.dut.ovs.places import UnixctlError
+from pinchpoint.host.interface import CommandFailed
 from pinchpoint.model.causes import Sign, Signs
 from pinchpoint.model.hops import DropKind
 
@@ -69,6 +71,54 @@ def test_rules_are_not_read_where_they_are_too_many_or_the_release_has_no_comman
     assert "20,000 rules, more than 10,000" in DroppingRules(Control(), ["br0"], 20_000).can_run()
     assert DroppingRules(Control(UnixctlError("no such command")), ["br0"], 5).can_run() == "no such command"
     assert DroppingRules(Control(), ["br0"], 5).can_run() is None
+
+
+class InService:
+    """A host, its switch and the bridges that are known, of which one is gone; `rules`: how many the other says."""
+
+    bridges = ("br0", "gone")
+
+    def __init__(self, rules):
+        self.rules, self.asked = rules, []
+
+    def management_of(self, bridge):
+        return bridge
+
+    def ask(self, *argv):
+        if argv[-1] == "gone":
+            raise CommandFailed(list(argv), "no such bridge")
+        return f"OFPST_AGGREGATE reply (OF1.5) (xid=0x2): packet_count=7 byte_count=9 flow_count={self.rules}\n"
+
+    def call(self, command, *arguments):
+        self.asked.append((command, *arguments))
+        return FLOWS
+
+
+def test_rules_of_a_switch_in_service_are_read_where_they_are_few():
+    few, many = InService(6), InService(10_001)
+    seen = RulesInService(few, few, few).snapshot()
+    assert few.asked == [("bridge/dump-flows", "br0")]
+    assert {name: rule.packets for name, rule in seen.listing.rules.items() if rule.packets} == {
+        "dropped by/br0 table=0,priority=2,udp,in_port=1,nw_dst=48.0.0.2/31,tp_dst=12": 700,
+        "dropped by/br0 table=1,priority=0": 2600,
+    }
+    assert RulesInService(few, few, few).can_run() is None
+    assert "10,001 rules, more than 10,000" in RulesInService(many, many, many).can_run()
+    assert (RulesInService(many, many, many).snapshot().listing, many.asked) == (None, [])
+
+
+def test_a_rule_that_goes_or_is_made_anew_takes_no_other_rules_count_along():
+    before, after = (
+        RuleListing({rule.of_bridge("br0"): rule for rule in dropping_rules(text)})
+        for text in (FLOWS, FLOWS.replace("n_packets=700", "n_packets=5").replace("n_packets=2600", "n_packets=2650"))
+    )
+    assert after.counted(before) == {
+        "ovs/rules/dropped": 55,
+        "ovs/rules/dropped_by_tracking": 50,
+        "dropped by/br0 table=0,priority=2,udp,in_port=1,nw_dst=48.0.0.2/31,tp_dst=12": 5,
+        "dropped by/br0 table=1,priority=0": 50,
+    }
+    assert RuleListing({}).counted(before) == {"ovs/rules/dropped": 0, "ovs/rules/dropped_by_tracking": 0}
 
 
 def test_a_zone_with_a_limit_is_a_limit_of_tracked_connections():

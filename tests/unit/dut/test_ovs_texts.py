@@ -136,6 +136,25 @@ def test_without_the_time_that_was_measured_nothing_is_said_of_time_spent():
     assert found.threads[0].busy_share == pytest.approx(0.6)
 
 
+@pytest.mark.parametrize(
+    ("show", "told"),
+    [
+        (SHOW, "dpdk"),
+        (SHOW.replace("dpdkvhostuserclient", "afxdp"), "af_xdp"),
+        (SHOW + SHOW.replace("dpdkvhostuserclient", "afxdp").replace("left", "right"), "dpdk"),
+        ("", None),
+    ],
+)
+def test_which_datapath_polls_the_types_of_ports_tell_and_nothing_else(show, told):
+    assert of_texts(OVS, "", {"a": STATS, "b": show}, {}).head.facts.get("datapath") == told
+
+
+def test_the_bridges_own_port_is_known_however_it_is_written():
+    for own in ("LOCAL", "local"):
+        texts = {"ports": PORTS.replace("LOCAL", own), "names": DESCRIPTIONS.replace("LOCAL", own)}
+        assert set(of_texts(OVS, "", texts, {}).head.ports) == {"left", "right", "vx0", "br0"}
+
+
 def test_without_a_dump_of_flows_nothing_is_said_of_masks():
     found = of_texts(OVS, "", {"show": "netdev@ovs-netdev:\n  lookups: hit:5 missed:1 lost:0\n  flows: 7\n"}, {})
     assert not [name for name in found.readings[0].gauges if "masks" in name or "offload" in name]

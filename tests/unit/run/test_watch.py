@@ -369,11 +369,33 @@ def test_a_run_that_ends_while_its_switch_is_watched_is_said(kept, code, words, 
 
 def test_what_the_kernels_datapath_drops_by_rules_is_named_by_its_flows():
     seen = {"ovs/port/left/rx_pkts": 1000, "ovs/port/right/tx_pkts": 600, "ovs/flows/dropped": 395}
-    found = watched(OVS, head("kernel"), [Reading(0.0, 5.0, seen, {})])
+    rule = "dropped by/br0 table=0,udp,in_port=1"
+    found = causes_in_service("kernel", seen | {"ovs/rules/dropped": 380, rule: 380})
     datapath = found.hops[1]
     assert [(drop.frames, drop.limits) for drop in datapath.drops] == [(395, "rules")]
     assert datapath.unexplained == 5
     assert [one.cause for one in found.suspicions] == ["rule-drop"]
+    assert found.suspicions[0].evidence[-1] == "most of them by the rule br0 table=0,udp,in_port=1"
+
+
+def causes_in_service(variant, seen):
+    return watched(OVS, head(variant), [Reading(0.0, 5.0, seen, {})])
+
+
+def test_a_drop_of_the_pipeline_in_service_is_a_rules_only_where_rules_were_read():
+    dropped = {
+        "ovs/port/left/rx_pkts": 1000,
+        "ovs/port/right/tx_pkts": 600,
+        "ovs/coverage/drop_action_of_pipeline": 400,
+    }
+    named = {
+        "no-rule": {"ovs/rules/dropped": 0},
+        "rule-drop": {"ovs/rules/dropped": 400},
+        "tracked-drop": {"ovs/rules/dropped": 400, "ovs/rules/dropped_by_tracking": 400},
+    }
+    for cause, rules in named.items():
+        assert [one.cause for one in causes_in_service("dpdk", dropped | rules).suspicions] == [cause]
+    assert causes_in_service("dpdk", dropped).suspicions == (), "which it was is not known"
 
 
 def test_what_an_ingress_filter_of_the_kernel_drops_never_reached_the_datapath():

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pinchpoint.bulk.making import FIRST_ADDRESS, Watch, allowed_s
+from pinchpoint.dut.ovs import text as ovs_text
 from pinchpoint.dut.ovs.places import BRIDGE, Operation, Ovsdb, OvsPlaces, Unixctl, selected
 from pinchpoint.host.interface import PROC, CommandFailed
 from pinchpoint.host.many import run_fed, run_many
@@ -33,7 +34,6 @@ _ASK_EVERY_S = 0.02
 _MATCH = f"priority={PRIORITY},ip,nw_dst={{ipv4:{FIRST_ADDRESS}}}"
 _RULES = re.compile(r"\brules:(\d+)")
 _CLOSED = re.compile(r"Broken pipe|Connection reset", re.IGNORECASE)
-_FLOW_COUNT = re.compile(r"flow_count=(\d+)")
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,9 @@ class Flows(_Items):
     def shown(self) -> int:
         """How many the bridge's tables hold, as OpenFlow tells it."""
         said = self.places.ask(*self._ofctl("dump-aggregate", f"cookie={COOKIE:#x}/-1"))
-        if not (match := _FLOW_COUNT.search(said)):
+        if (count := ovs_text.rule_count(said)) is None:
             raise DutError(f"ovs-ofctl dump-aggregate printed no flow_count: {said[:200]!r}", "see ovs-vswitchd's log")
-        return int(match[1])
+        return count
 
     def _work(
         self, command: str, rules: Iterator[str], options: Sequence[str], watch: Watch, done: Callable[[int], int]

@@ -190,6 +190,10 @@ class DroppingRule:
     packets: int
     follows_tracking: bool  # it, or another rule of its table, matches on what connection tracking found
 
+    def of_bridge(self, bridge: str) -> str:
+        """The name of the counter of the frames that it dropped."""
+        return f"{DROPPED_BY}{bridge} table={self.table},{self.match}"
+
 
 def dropping_rules(text: str) -> list[DroppingRule]:
     """`bridge/dump-flows`: those that drop."""
@@ -200,6 +204,28 @@ def dropping_rules(text: str) -> list[DroppingRule]:
         for rule in rules
         if rule["actions"] == "drop" and (table := int(rule["table"] or 0)) != _HIDDEN
     ]
+
+
+def too_many(rules: int) -> str | None:
+    """Why so many rules are not read; None if they are few enough."""
+    is_few = rules <= MOST_RULES
+    return None if is_few else f"{rules:,} rules, more than {MOST_RULES:,}: writing them would hold the switch up"
+
+
+@dataclass(frozen=True)
+class RuleListing(Listing):
+    """The rules that drop at one moment, by the names of their counters, of a switch whose rules come and go."""
+
+    rules: Mapping[str, DroppingRule]
+
+    def counted(self, before: Self) -> Mapping[str, int]:
+        """Frames of each since then, and the sums; a rule that counts fewer than before was made anew."""
+        grown = dict[str, int]()
+        for name, rule in self.rules.items():
+            earlier = before.rules[name].packets if name in before.rules else 0
+            grown[name] = rule.packets - (earlier if earlier <= rule.packets else 0)
+        tracked = sum(grown[name] for name, rule in self.rules.items() if rule.follows_tracking)
+        return {BY_RULES: sum(grown.values()), BY_TRACKING: tracked} | {name: n for name, n in grown.items() if n}
 
 
 def first_table(text: str) -> tuple[int, int]:
@@ -225,9 +251,7 @@ class DroppingRules(_ControlCollector):
 
     def can_run(self) -> str | None:
         """Whether they are few enough, and the release knows the command."""
-        if self._rules > MOST_RULES:
-            return f"{self._rules:,} rules, more than {MOST_RULES:,}: writing them would hold the switch up"
-        return super().can_run()
+        return too_many(self._rules) or super().can_run()
 
     def read(self, at_s: float) -> Snapshot:
         """`dropped by/BRIDGE table=N,MATCH` of each rule that dropped; the sums of all, and after tracking; table 0."""
@@ -240,7 +264,7 @@ class DroppingRules(_ControlCollector):
                 counters[BY_RULES] += rule.packets
                 counters[BY_TRACKING] += rule.packets if rule.follows_tracking else 0
                 if rule.packets:
-                    counters[f"{DROPPED_BY}{bridge} table={rule.table},{rule.match}"] = rule.packets
+                    counters[rule.of_bridge(bridge)] = rule.packets
         return Snapshot(at_s, counters, sparse=True)
 
 

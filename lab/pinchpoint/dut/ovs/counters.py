@@ -11,8 +11,8 @@ from typing import Final
 
 from pinchpoint.dut.device import Device, Seen, between
 from pinchpoint.dut.ovs import remedies
-from pinchpoint.dut.ovs.collectors import BY_RULES, BY_TRACKING, FIRST, HARDWARE, MIRRORED, NORMAL, SOFTWARE
-from pinchpoint.dut.ovs.flows import LIMIT
+from pinchpoint.dut.ovs.collectors import BY_RULES, BY_TRACKING, DROPPED, FIRST, HARDWARE, MIRRORED, NORMAL, SOFTWARE
+from pinchpoint.dut.ovs.flows import BY_FLOWS, LIMIT
 from pinchpoint.dut.ovs.spec import FIRST_BRIDGE, Bridge, OvsPort, Rule, RuleSeries, spec
 from pinchpoint.model.causes import Experiment, Sign
 from pinchpoint.model.measurement import CARRIED, Metric
@@ -156,13 +156,19 @@ def _signs(seen: Seen) -> dict[Sign, float | None]:
         Sign.TRACKED_OF_LIMIT: max(fullest, default=None),
         Sign.CLAIMED: _ratio(claimed, flows),
         Sign.SOFTWARE: _ratio(_by_software(seen, by_threads, entered, claimed), entered),
-        Sign.RULES_NAMED: _ratio(by_rules, seen.get("ovs/coverage/drop_action_of_pipeline"), most=1.0),
+        Sign.RULES_NAMED: _ratio(by_rules, _dropped_by_pipeline(seen), most=1.0),
         Sign.DROPS_OF_TRACKING: _ratio(seen.get(BY_TRACKING, 0.0), by_rules),
         Sign.MIRRORED_TO: _ratio(mirrored, entered),
         Sign.WILDCARD_SHARE: _ratio(hits, passes),
         Sign.UNTRACKED: _ratio(seen.get("ovs/coverage/conntrack_full", 0.0), by_threads),
         Sign.CONTENDED: _ratio(sum(contended.values()) if contended else None, by_threads),
     }
+
+
+def _dropped_by_pipeline(seen: Seen) -> float | None:
+    """As the userspace datapath counts them, or the flows of the kernel's. None: not known, as where tc drops."""
+    by_flows = None if DROPPED in seen else seen.get(BY_FLOWS)
+    return max(filter(None, (seen.get("ovs/coverage/drop_action_of_pipeline"), by_flows)), default=None)
 
 
 def _ratio(part: float | None, whole: float | None, least: float = 0.0, most: float = math.inf) -> float | None:

@@ -10,10 +10,20 @@ from pathlib import PurePosixPath
 
 from pinchpoint.dut.device import Attached
 from pinchpoint.dut.ovs import text as ovs_text
-from pinchpoint.dut.ovs.collectors import Database, PmdThreads, ReceiveQueues, TcFilters, of_datapath
-from pinchpoint.dut.ovs.kinds import KIND, PortKind, is_counted_elsewhere, kind_of
+from pinchpoint.dut.ovs.collectors import (
+    Database,
+    DroppingRule,
+    PmdThreads,
+    ReceiveQueues,
+    RuleListing,
+    TcFilters,
+    dropping_rules,
+    of_datapath,
+    too_many,
+)
+from pinchpoint.dut.ovs.kinds import KIND, OWN_PORT, POLLED, PortKind, is_counted_elsewhere, kind_of
 from pinchpoint.dut.ovs.live import threads
-from pinchpoint.dut.ovs.places import Ovsdb, OvsPlaces, Unixctl, patience, selected
+from pinchpoint.dut.ovs.places import Appctl, Ovsdb, OvsPlaces, Unixctl, UnixctlError, patience, selected
 from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath
 from pinchpoint.host.interface import PROC, CommandFailed, Host, printed_by
 from pinchpoint.model.errors import DutError, NothingRunsError, RequirementError
@@ -24,8 +34,6 @@ MOST_FLOWS = 1_000  # listed at each reading: some 20 ms of its main thread
 SYSTEM = "/var/run/openvswitch"
 _PIDFILES = ("ovs-vswitchd.pid", "vswitchd.pid")  # the system's, and that of a private bench
 _VERSIONS = "OpenFlow10,OpenFlow11,OpenFlow12,OpenFlow13,OpenFlow14,OpenFlow15"  # ports' own counters are in from 1.4
-_TYPES = {"dpdk": Datapath.DPDK, "afxdp": Datapath.AF_XDP}
-_LOCAL = "LOCAL"  # a bridge's own port, as ovs-ofctl calls it
 _BY_MAIN = "afxdp-nonpmd"
 
 
@@ -84,6 +92,11 @@ class PortsInService(Collector):
         names = (name.removeprefix(KIND) for name in gauges if name.startswith(KIND))
         return tuple(name for name in names if name not in self._bridges)
 
+    @property
+    def bridges(self) -> tuple[str, ...]:
+        """As last read."""
+        return tuple(self._bridges)
+
     def _ask_database(self) -> None:
         with Ovsdb(self._places.host, self._places.database) as database:
             wanted = [selected("Bridge", "name", "datapath_type"), selected("Interface", "name", "type")]
@@ -103,7 +116,42 @@ class PortsInService(Collector):
                 return {}
             raise DutError(f"{bridge}: the switch does not answer: {error.output}", "see its log") from error
         counted = ovs_text.port_counters(shown)
-        return {bridge if name == _LOCAL else name: counters for name, counters in counted.items()}
+        return {bridge if name.lower() == OWN_PORT else name: counters for name, counters in counted.items()}
+
+
+class RulesInService(Collector):
+    """Frames that OpenFlow rules dropped, by rule, as of a bench; of bridges and rules that come and go."""
+
+    name = "dropping rules"
+
+    def __init__(self, control: Appctl, places: OvsPlaces, ports: PortsInService) -> None:
+        self._control, self._places, self._ports = control, places, ports
+
+    def can_run(self) -> str | None:
+        """Whether they are few enough."""
+        return too_many(sum(self._counts().values()))
+
+    def read(self, at_s: float) -> Snapshot:
+        """The rules that drop; nothing if there are too many rules by now."""
+        counts, dropping = self._counts(), dict[str, DroppingRule]()
+        if too_many(sum(counts.values())):
+            return Snapshot(at_s)
+        for bridge in counts:
+            with suppress(UnixctlError):  # it was removed meanwhile
+                shown = self._control.call("bridge/dump-flows", bridge)
+                dropping |= {rule.of_bridge(bridge): rule for rule in dropping_rules(shown)}
+        return Snapshot(at_s, listing=RuleListing(dropping))
+
+    def _counts(self) -> dict[str, int]:
+        """Rules by bridge: to count them takes the switch far less time than to write them."""
+        counts = dict[str, int]()
+        for bridge in self._ports.bridges:
+            management = self._places.management_of(bridge)
+            with suppress(CommandFailed):  # removed meanwhile, or it answers no more, which the ports say
+                said = self._places.ask("ovs-ofctl", "-O", _VERSIONS, "--timeout=10", "dump-aggregate", management)
+                if (rules := ovs_text.rule_count(said)) is not None:
+                    counts[bridge] = rules
+        return counts
 
 
 def attach(place: str | None, host: Host) -> Attached:
@@ -114,7 +162,8 @@ def attach(place: str | None, host: Host) -> Attached:
     version = control.call("version").splitlines()
     ports = PortsInService(places)
     names, datapath, netns = ports.names(), _datapath(places, control), _network(host, pid)
-    collectors: list[Collector] = [DatabaseInService(host, places.database), *of_datapath(control, MOST_FLOWS)]
+    rules, database = RulesInService(control, places, ports), DatabaseInService(host, places.database)
+    collectors: list[Collector] = [rules, database, *of_datapath(control, MOST_FLOWS)]
     if datapath is Datapath.TC:
         collectors.append(TcFilters(host, netns, names))
     collectors.append(Queues(host, netns, "dut"))
@@ -175,7 +224,7 @@ def _datapath(places: OvsPlaces, control: Unixctl) -> Datapath:
         offloads = _asked(places, "--if-exists", "get", "Open_vSwitch", ".", "other_config:hw-offload")
         return Datapath.TC if offloads.strip().strip('"') == "true" else Datapath.KERNEL
     types = set(_interface_types(_asked(places, "--format=json", "--columns=type", "list", "Interface")))
-    for begin, datapath in _TYPES.items():
+    for begin, datapath in POLLED.items():
         if any(interface_type.startswith(begin) for interface_type in types):
             return datapath
     return Datapath.AF_PACKET

@@ -30,9 +30,12 @@ class PortKind(IntEnum):
 
 
 _KINDS: Final[Mapping[float, PortKind]] = {float(kind): kind for kind in PortKind}
+POLLED: Final[Mapping[str, Datapath]] = {"dpdk": Datapath.DPDK, "afxdp": Datapath.AF_XDP}
+"""How types of ports begin that threads poll -> the datapath; where a switch has both, the first."""
 _TUNNELS: Final = frozenset(
     ("vxlan", "geneve", "gre", "ip6gre", "erspan", "ip6erspan", "lisp", "stt", "gtpu", "bareudp", "srv6")
 )
+OWN_PORT: Final = "local"  # of a bridge, as ovs-ofctl(8) calls it, in upper case
 _XDP_QUEUE, _VHOST_QUEUE, _OF_NIC = "xsk_queue_", "rx_q0_good_packets", "rx_missed_errors"
 
 

@@ -23,6 +23,7 @@ _UPCALL_FLOWS = re.compile(
 )
 _ZONE = re.compile(r"^zone=(\d{1,5}),\s*limit=(\d{1,10}),\s*count=(\d{1,10})\s*$", re.MULTILINE)
 _DUMP_DURATION = re.compile(r"dump duration\s*: (?P<dump_duration_ms>\d{1,19})ms")
+_RULE_COUNT = re.compile(r"flow_count=(\d{1,19})")
 _OFFLOADED_FLOWS = re.compile(r"^\s*offloaded flows\s*:\s*(?P<offloaded>\d{1,18})", re.MULTILINE)
 
 
@@ -125,6 +126,11 @@ def zone_limits(text: str) -> dict[int, tuple[int, int]]:
     """`dpctl/ct-get-limits`: zone -> (connections, limit) of those that have a limit."""
     zones = {int(zone): (int(count), int(limit)) for zone, limit, count in _ZONE.findall(text)}
     return {zone: usage for zone, usage in zones.items() if usage[1]}
+
+
+def rule_count(text: str) -> int | None:
+    """`ovs-ofctl dump-aggregate`: rules of the bridge."""
+    return int(match[1]) if (match := _RULE_COUNT.search(text)) else None
 
 
 def datapath_flows(text: str) -> int | None:

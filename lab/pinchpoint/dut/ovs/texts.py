@@ -12,7 +12,7 @@ from typing import Final
 from pinchpoint.dut.ovs import text as ovs_text
 from pinchpoint.dut.ovs.collectors import FlowDump, PmdThreads, of_datapath
 from pinchpoint.dut.ovs.flows import FlowListing, datapath_flow_counts
-from pinchpoint.dut.ovs.kinds import KIND, by_counters, is_counted_elsewhere, kind_of
+from pinchpoint.dut.ovs.kinds import KIND, OWN_PORT, POLLED, by_counters, is_counted_elsewhere, kind_of
 from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath
 from pinchpoint.model.watch import TextReading
 from pinchpoint.observe.snapshot import paths
@@ -28,7 +28,7 @@ _LONG: Final = re.compile(r"\s{17,}|\w{257,}")
 _STATS, _PERF, _RXQ = (f"dpif-netdev/pmd-{name}-show" for name in ("stats", "perf", "rxq"))
 _IS_PERF: Final = re.compile(r"^\s+(?:Iterations|- Used TSC cycles|Rx packets):")
 _IS_RXQ: Final = re.compile(r"^\s+(?:port:|isolated\s*:|overhead:)")
-_DESCRIPTION: Final = re.compile(r"^ (\d+|LOCAL)\(([^)]+)\): ", re.MULTILINE)
+_DESCRIPTION: Final = re.compile(r"^ (\w+)\(([^)]+)\): ", re.MULTILINE)
 _INTERFACE: Final = re.compile(r'^\s+Interface "?([^\s"]+)"?$')
 _TYPE: Final = re.compile(r"^\s+type: (\S+)$")
 _IN_USERSPACE: Final = ("netdev@", "flow-dump from pmd")
@@ -127,7 +127,9 @@ def read(texts: Mapping[str, str]) -> TextReading | None:
     given = Sorted(texts)
     polls = any(thread != "main" for text in given.threads.values() for thread in ovs_text.thread_counters(text))
     in_userspace = polls or any(given.threads.values()) or any(word in given.all for word in _IN_USERSPACE)
-    datapath = Datapath.DPDK if polls else Datapath.AF_PACKET if in_userspace else Datapath.KERNEL
+    polling = _polling(given)
+    by_thread = polling or Datapath.DPDK
+    datapath = by_thread if polls else Datapath.AF_PACKET if in_userspace else Datapath.KERNEL
     counters, gauges = _collected(given)
     ports, kinds = _ports(given, datapath)
     counters |= paths("ovs/port", ports)
@@ -138,9 +140,17 @@ def read(texts: Mapping[str, str]) -> TextReading | None:
         return None
     elapsed_s = float(duration[1]) if duration and float(duration[1]) > 0 else 1.0
     gauges |= {"elapsed_s/pmd": elapsed_s, **kinds}
-    facts = {"datapath": str(datapath), "files": str(len(texts))}
+    told = {} if polls and polling is None else {"datapath": str(datapath)}
+    facts = {**told, "files": str(len(texts))}
     unread = dict(_missing(given, counters, in_userspace, polls))
     return TextReading(str(datapath), tuple(ports), facts, unread, elapsed_s, counters, gauges)
+
+
+def _polling(given: Sorted) -> Datapath | None:
+    """The datapath of threads that poll, by the types of their ports; None where no type tells."""
+    types = {interface_type for _, interface_type in _types(given.all)}
+    named = (datapath for begin, datapath in POLLED.items() if any(name.startswith(begin) for name in types))
+    return next(named, None)
 
 
 def _collected(given: Sorted) -> tuple[dict[str, int], dict[str, float]]:
@@ -173,7 +183,7 @@ def _missing(given: Sorted, counters: Mapping[str, int], in_userspace: bool, pol
 def _ports(given: Sorted, datapath: Datapath) -> tuple[dict[str, dict[str, int]], dict[str, float]]:
     """Counters by port, and gauges of their kinds; ports whose frames are counted elsewhere are left out."""
     names = {name: dict(_DESCRIPTION.findall(text)) for name, text in given.rest.items()}
-    bridges = {known["LOCAL"]: known for known in names.values() if "LOCAL" in known}
+    bridges = {name: known for known in names.values() for key, name in known.items() if key.lower() == OWN_PORT}
     types, counters, gauges = dict(_types(given.all)), dict[str, dict[str, int]](), dict[str, float]()
     for file, text in given.rest.items():
         of_bridge = [known for bridge, known in bridges.items() if file.endswith(bridge)] or list(bridges.values())
