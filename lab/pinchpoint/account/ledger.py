@@ -15,7 +15,7 @@ from pinchpoint.engine.instrument import EngineResult, PortCounts
 from pinchpoint.model import units
 from pinchpoint.model.groups import grouped
 from pinchpoint.model.hops import LESS, PORT, DropCounter, DropKind, HopGraph, Party, Place, Refused
-from pinchpoint.model.trial import Drop, Hop, Ledger, Trial, TrialValidity
+from pinchpoint.model.trial import Drop, Hop, Ledger, Trial, TrialValidity, went_back_words
 from pinchpoint.model.units import FULL
 
 Seen = Mapping[str, float]
@@ -245,8 +245,7 @@ def unexplained_place(trials: Sequence[Trial]) -> str:
             resets |= dict.fromkeys(trial.ledger.resets)
     place, frames = next(iter(lost.most_common(1)), ("", 0))
     words = place if frames > 0 else "at a place that no counter shows"
-    back = f"; counters went back during the trials ({', '.join(resets)}): a port or the switch was restarted"
-    return words + back if resets else words
+    return f"{words}; {went_back_words(tuple(resets))}" if resets else words
 
 
 def _leaks(ledger: Ledger) -> Iterator[tuple[str, int]]:

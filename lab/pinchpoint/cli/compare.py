@@ -107,7 +107,7 @@ METHODS = (
     resume="Continue an interrupted comparison.",
     as_json="Print comparison.json instead of tables.",
 )
-@click.option("--out", "place", type=options.FOLDER, metavar="DIR",
+@click.option("-o", "--out", "place", type=options.FOLDER, metavar="DIR",
               help="Create the run folder in DIR. [default: runs] With two stored runs: create a folder in DIR with "
                    "comparison.json and comparison.html.")  # fmt: skip
 def compare(wanted: Wanted, how: How, place: Path | None) -> int:

@@ -1,4 +1,4 @@
-"""Commands that look at what is there, hand it on or tidy: check, runs, show, report, trend, clean.
+"""Commands that show, share or remove what is stored: check, runs, show, report, trend, clean.
 
 And stored runs for other programs and other places: `pinchpoint export`; `pack` and `unpack`, a run as one file.
 """

@@ -232,7 +232,7 @@ host_option = click.option(
     "--host", "address", metavar="HOST", help="On another machine, by the name that ssh(1) knows it by."
 )
 _OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]]] = {
-    "out": (("--out",), {"type": FOLDER, "default": RUNS, "show_default": True,
+    "out": (("-o", "--out"), {"type": FOLDER, "default": RUNS, "show_default": True,
             "help": "Folder below which the run folder is made; an existing one is never overwritten."}),
     "resume": (("--resume",), {"type": RunPath(file_okay=False), "metavar": "RUN",
                "help": "Continue an interrupted run; finished trials are not made again, what failed or was impossible "

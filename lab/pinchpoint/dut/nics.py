@@ -138,7 +138,7 @@ def _mend(nic: Nic) -> str:
         return f"echo 0 | sudo tee {cards.DEVICES}/{nic.address}/sriov_numvfs; or name one of the virtual functions"
     if nic.members and not nic.interfaces:
         return "name every device of the group as a port, or unbind the others, or use a slot with a group of its own"
-    return f"name another NIC, or take this one out of use first; {_LIST}"
+    return f"name another NIC, or unconfigure this one first (ip addr flush dev INTERFACE); {_LIST}"
 
 
 def _there(host: Host, address: str) -> Nic:

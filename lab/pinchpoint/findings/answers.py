@@ -70,7 +70,7 @@ def _explained(result: RunResult) -> Iterator[tuple[ScenarioResult, Explanation 
 def _is_explained(unchanged: ScenarioResult, explanation: Explanation | None) -> bool:
     if explanation is None or not _has_number(unchanged):
         return False
-    if explanation.branches:
+    if any(branch.standing is not Standing.NOT_TRIED for branch in explanation.branches):
         return any(branch.standing in _DECIDED for branch in explanation.branches)
     return unchanged.verdict is not None and unchanged.verdict.limit is not Limit.UNEXPLAINED
 

@@ -42,9 +42,9 @@ class ComparisonRequest:
 class ComparisonKind(StrEnum):
     """What stands against what."""
 
-    DUET = "duet"  # slices of two benches that stand at once: what the host does meets both within milliseconds
+    DUET = "duet"  # slices of two benches that stand at once: host noise hits both alike within milliseconds
     TRIALS = "trials"  # alternating trials of two benches that stand at once
-    PAIRED = "paired"  # neighbours of one run: what drifts on the host meets both
+    PAIRED = "paired"  # neighbours of one run: drift of the host hits both
     UNPAIRED = "unpaired"  # two runs: whatever changed on the host in between is part of the difference
 
 

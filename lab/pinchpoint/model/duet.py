@@ -36,7 +36,7 @@ class Slice:
     received: int
     gap_s: float  # in which the engine's core stood still
     thawed: bool  # the slice before was of the other bench
-    switch_s: float | None = None  # what freezing one bench and thawing the other took; None: not thawed
+    switch_s: float | None = None  # to switch benches, one frozen and the other thawed; None: not thawed
 
 
 @dataclass(frozen=True)

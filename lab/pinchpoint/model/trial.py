@@ -1,14 +1,16 @@
 """One trial: what was asked, what was sent, what came back, and who saw it happen."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pinchpoint.model import units
 from pinchpoint.model.hops import DropKind
 from pinchpoint.model.units import Worded
 
 WARM_UP = "warm-up"  # the phase that prepares the DUT and is never judged
 LATENCY_PHASE = "latency"  # the phase that times frames below the NDR
 ALTERNATING = "alternating"  # the phase of trials of two benches, one after the other
+_MOST_NAMED = 3  # counters of many
 OVERLOADED = 0.03
 """Share of the offered frames that is not forwarded, from which a trial or a slice was an overload. Pauses that the
 rings do not bear cost less; a device that forwards more may be able to carry all of it.
@@ -98,6 +100,15 @@ class Ledger:
         """Frames that no counter accounts for; negative if counters saw more than was sent and copied."""
         missing = self.offered - self.received - self.dropped
         return missing if missing >= 0 else min(0, missing + self.copies)
+
+
+def went_back_words(names: Sequence[str]) -> str:
+    """What it means that these went back. One alone is no restart: that takes all of what was restarted back."""
+    if len(names) == 1:
+        return f"{names[0]} went back: what it counted meanwhile is not known"
+    more = f" and {units.number(len(names) - _MOST_NAMED)} more" if len(names) > _MOST_NAMED else ""
+    restarted = "a port or the device was restarted, or its counters were cleared"
+    return f"counters went back: {', '.join(names[:_MOST_NAMED])}{more}: {restarted}"
 
 
 @dataclass(frozen=True)

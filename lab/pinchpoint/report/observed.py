@@ -1,7 +1,7 @@
 """What was observed without a bench: a device that is watched, as tables, and another generator's traffic, in words."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pinchpoint.model import measurement, units
@@ -9,7 +9,7 @@ from pinchpoint.model.causes import Sign, Suspicion
 from pinchpoint.model.hops import Party
 from pinchpoint.model.limits import SATURATED
 from pinchpoint.model.measurement import Foreign, Sent
-from pinchpoint.model.trial import Hop
+from pinchpoint.model.trial import Hop, went_back_words
 from pinchpoint.model.watch import Crossing, Joined, Watched, Wire
 from pinchpoint.report.tables import ABSENT, Cell, Table, table_of
 
@@ -18,7 +18,6 @@ _SHOWN = (
     *(Sign.FLOWS_OF_LIMIT, Sign.TRACKED_OF_LIMIT, Sign.COPIES),
 )
 READ_APART = 0.01  # share of the frames: counters are read one after the other
-MOST_NAMED = 3  # counters of many
 NEWLINE = "\n"  # behind which an error shows its command
 _PARTIES: dict[str, str] = {Party.ENGINE: "receiver"}  # where no engine of ours receives
 STILL = 0.05  # share of the time without that core, from which nothing is said of evenness
@@ -161,21 +160,12 @@ def _figures(watched: Watched) -> Iterator[str]:
     if watched.offload is not None:
         yield f"offload: {watched.offload.sentence}"
     if watched.resets:
-        yield _went_back(watched.resets)
+        yield went_back_words(watched.resets)
     if watched.left_out:
         readings = units.counted(watched.left_out, "reading")
         yield f"{readings} left out: ports or threads were added, removed or restarted meanwhile"
     for name, why in watched.unread.items():
         yield f"not read: {name}: {why.partition(NEWLINE)[0]}"
-
-
-def _went_back(names: Sequence[str]) -> str:
-    """One alone is no restart: that takes all counters of what was restarted back."""
-    if len(names) == 1:
-        return f"{names[0]} went back: what it counted meanwhile is not known"
-    more = f" and {units.number(len(names) - MOST_NAMED)} more" if len(names) > MOST_NAMED else ""
-    restarted = "a port or the device was restarted, or its counters were cleared"
-    return f"counters went back: {', '.join(names[:MOST_NAMED])}{more}: {restarted}"
 
 
 def _cause(suspicion: Suspicion) -> str:

@@ -1,6 +1,6 @@
 """Two standing benches measured in alternating slices: A B B A, within one request to the engine.
 
-What the host does meets both within milliseconds, so that the ratio of their rates is known to a per cent where
+Host noise hits both within milliseconds, so that the ratio of their rates is known to a per cent where
 the rates themselves move by a factor. What a slice measures is the rate forwarded under overload, and no other: it
 counts arrivals, and whether a frame was lost is known only once the bench has drained. Cycles per packet are unknown: a
 frozen thread's clock runs on, so that its counters hold the time of its freeze.

@@ -22,7 +22,7 @@ NOT_OVERLOADED = "the engine offered too little for an overload"
 LATE = "the engine froze and thawed too late"
 NOTHING = "nothing was forwarded"
 ABORTED = "the quad was not completed"
-NEIGHBOUR = "another slice of its quad was discarded"
+NEIGHBOUR = "discarded with its quad"
 WARMING = "caches were filling after a thaw"
 TOO_SHORT = "slices turned out too short for the caches to fill"
 

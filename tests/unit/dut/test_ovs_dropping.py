@@ -6,12 +6,13 @@ import pytest
 
 from pinchpoint.causes.verdict import likely
 from pinchpoint.dut.ovs import DEVICE, text
-from pinchpoint.dut.ovs.collectors import Database, DroppingRules, RuleListing, dropping_rules, first_table
+from pinchpoint.dut.ovs.collectors import Database, DroppingRules, PmdThreads, RuleListing, dropping_rules, first_table
 from pinchpoint.dut.ovs.in_service import RulesInService
 from pinchpoint.dut.ovs.places import UnixctlError
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.model.causes import Sign, Signs
 from pinchpoint.model.hops import DropKind
+from pinchpoint.observe.snapshot import difference
 
 signs = DEVICE.signs
 
@@ -119,6 +120,24 @@ def test_a_rule_that_goes_or_is_made_anew_takes_no_other_rules_count_along():
         "dropped by/br0 table=1,priority=0": 50,
     }
     assert RuleListing({}).counted(before) == {"ovs/rules/dropped": 0, "ovs/rules/dropped_by_tracking": 0}
+
+
+def test_iterations_that_slip_back_are_no_restart_since_the_switch_derives_them():
+    """The switch computes busy iterations from counters that run meanwhile."""
+    heading = "pmd thread numa_id 0 core_id 2:\n"
+    answers = {"dpif-netdev/pmd-stats-show": f"{heading}  packets received: 5000\n"}
+
+    class Answering:
+        def call(self, command, *arguments):
+            return answers[command]
+
+    snapshots = []
+    for busy in (900, 899):
+        answers["dpif-netdev/pmd-perf-show"] = f"{heading}  - busy iterations: {busy}  ( 60.0 % of used cycles)\n"
+        snapshots.append(PmdThreads(Answering()).snapshot())
+    seen = difference(*snapshots)
+    assert seen.differences["ovs/perf/core2/busy_iterations"] == 0
+    assert seen.went_back == ()
 
 
 def test_a_zone_with_a_limit_is_a_limit_of_tracked_connections():

@@ -81,6 +81,16 @@ def test_a_rate_of_which_no_cause_is_decided_is_not_explained():
     ]
 
 
+def test_where_no_cause_could_be_tried_the_verdicts_limit_decides():
+    assert is_answered(explained(Standing.NOT_TRIED), explains=True)
+    assert not is_answered(explained(Standing.NOT_TRIED, Standing.UNDECIDED), explains=True)
+    unnamed = replace(FOUND, verdict=replace(FOUND.verdict, limit=Limit.UNEXPLAINED))
+    result = explained(Standing.NOT_TRIED, unchanged=unnamed)
+    assert not is_answered(result, explains=True)
+    (reason,) = reasons(result, explains=True)
+    assert reason.startswith("snat-255: no cause is confirmed or excluded; short of ring: not tried")
+
+
 def test_a_limit_without_causes_explains_a_rate_unless_it_is_unexplained():
     assert is_answered(explained(), explains=True)
     unnamed = replace(FOUND.verdict, limit=Limit.UNEXPLAINED, headline="unexplained: no counter names 7 frames")

@@ -116,7 +116,7 @@ def test_every_second_syn_without_an_answer_is_a_share_that_fails_at_any_rate_an
     assert not {"burst rate", "completed rate", "sustained rate", "predicted sustained rate"} & found.keys()
     assert result.verdict.headline.startswith("50 % of the connections fail at any rate down to ")
     assert result.verdict.headline.endswith(", at the SYN: unexplained")
-    assert 'measure = "verify"' in result.warnings[0]
+    assert sum('measure = "verify"' in warning for warning in result.warnings) == 1, "once, whatever the ratios"
 
 
 def test_a_queue_is_a_burst_in_connections_and_the_completed_rate_is_what_the_core_bears():

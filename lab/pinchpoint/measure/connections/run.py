@@ -365,15 +365,17 @@ def _figures(opened: Opened) -> tuple[Metric, ...]:
 
 
 def _warnings(rates: Sequence[Rate], asks: Connections) -> Iterator[str]:
-    """Of rates that are none, and of intervals that are wider than was asked for."""
+    """Of rates that are none, and of intervals that are wider than was asked for; of what fails at any rate, once."""
     why = (
         "the interval is wider than connections.relative_width asks for; a longer connections.max_traffic_s narrows it"
     )
+    always = next((rate for rate in rates if rate.status is RateStatus.LOSES_ALWAYS), None)
     for rate in rates:
         name, known = figures.ratio_name(rate.loss_ratio), rate.interval
-        if rate.quoted_fps is None:
-            always = f"; {figures.NEXT}" if rate.status is RateStatus.LOSES_ALWAYS else ""
-            yield f"{name}: none; {figures.status_words(rate)}{always}"
+        if rate is always:
+            yield f"{name}: none; {figures.status_words(rate)}; {figures.NEXT}"
+        elif rate.quoted_fps is None and rate.status is not RateStatus.LOSES_ALWAYS:
+            yield f"{name}: none; {figures.status_words(rate)}"
         elif rate.status is RateStatus.FOUND and known and known.width > asks.relative_width:
             yield f"{name}: {why}"
 

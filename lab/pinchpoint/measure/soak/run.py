@@ -29,7 +29,7 @@ from pinchpoint.model.errors import DutError
 from pinchpoint.model.measurement import THREAD_BUSY, Measurement
 from pinchpoint.model.result import Rate, ScenarioResult
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.model.trial import Cause, Sample, Trial, TrialValidity
+from pinchpoint.model.trial import Cause, Sample, Trial, TrialValidity, went_back_words
 from pinchpoint.observe.snapshot import Bracket
 
 PHASE = "soak"
@@ -214,8 +214,7 @@ def _apart(session: FrameSession, windows: Windows, earlier: Sequence[Trial]) ->
     if windows.unanswered:
         yield f"{windows.unanswered}; windows from then on are without counters of switch and host"
     if windows.went_back:
-        names = ", ".join(windows.went_back)
-        yield f"counters went back: a port or the switch was restarted, and what they counted is not known ({names})"
+        yield went_back_words(tuple(windows.went_back))
     left_to_windows = (TrialValidity.VALID, TrialValidity.NOISY_HOST)
     for trial in session.measurer.trials:
         if trial.phase == PHASE and trial.validity not in left_to_windows:
