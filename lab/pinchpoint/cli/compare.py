@@ -44,7 +44,7 @@ Settings = tuple[tuple[str, object], ...]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ComparisonWords:
     """The arguments of the comparison."""
 
     paths: tuple[Path, ...] = ()
@@ -85,7 +85,7 @@ METHODS = (
 
 @click.command(short_help="Compare two scenarios, builds or stored runs.")
 @gathered(
-    Wanted,
+    ComparisonWords,
     "wanted",
     click.argument("paths", nargs=-1, type=RunPath(), metavar="A [B]"),
     click.option("--set-a", type=setting, multiple=True, metavar="KEY=VALUE",
@@ -110,7 +110,7 @@ METHODS = (
 @click.option("-o", "--out", "place", type=options.FOLDER, metavar="DIR",
               help="Create the run folder in DIR. [default: runs] With two stored runs: create a folder in DIR with "
                    "comparison.json and comparison.html.")  # fmt: skip
-def compare(wanted: Wanted, how: How, place: Path | None) -> int:
+def compare(wanted: ComparisonWords, how: How, place: Path | None) -> int:
     """Compare A with B: what differs between their benches, and by how much their numbers differ.
 
     Two scenario files, or one with --set-b, are measured at once: one engine overloads both benches in
@@ -118,7 +118,7 @@ def compare(wanted: Wanted, how: How, place: Path | None) -> int:
     Two run folders are compared as stored.
     """
     if how.resume is not None:
-        if wanted != Wanted():
+        if wanted != ComparisonWords():
             what = "--resume continues a comparison with its original options"
             raise InputError(what, "give --resume RUN without other arguments")
         return resumed(how)
@@ -131,7 +131,7 @@ def compare(wanted: Wanted, how: How, place: Path | None) -> int:
     return conduct(program, how)
 
 
-def both(wanted: Wanted, how: How) -> Program:
+def both(wanted: ComparisonWords, how: How) -> Program:
     """The two scenarios as one run. Raises InputError if they are not two, are not measured alike, or as asked for."""
     paths = wanted.paths
     if not 1 <= len(paths) <= 2 or (len(paths) == 1 and not wanted.set_a and not wanted.set_b):
@@ -154,7 +154,7 @@ def both(wanted: Wanted, how: How) -> Program:
     return Program(f"compare-{paths[0].stem}"[:64], (a, b), comparison=request)
 
 
-def requested(wanted: Wanted, how: How, a: Sweep, b: Sweep) -> ComparisonRequest:
+def requested(wanted: ComparisonWords, how: How, a: Sweep, b: Sweep) -> ComparisonRequest:
     """What is to be measured, and by which method. Raises InputError or RequirementError for an impossible one."""
     limits = (wanted.margin, wanted.fail_if_worse)
     in_turns = ComparisonRequest(a.group, b.group, wanted.pairs or PAIRS, wanted.metrics, *limits)
@@ -178,13 +178,13 @@ def requested(wanted: Wanted, how: How, a: Sweep, b: Sweep) -> ComparisonRequest
     return replace(at_once, method=Method.DUET, metrics=(FORWARDED,))
 
 
-def _lengths(wanted: Wanted, budget_s: float | None) -> tuple[int, float]:
+def _lengths(wanted: ComparisonWords, budget_s: float | None) -> tuple[int, float]:
     """How many times both benches are built, and seconds of slices; a budget is held by the clock (BuildTime)."""
     default_s = SLICES_S if budget_s is None else max(SHORTEST_S, budget_s - CALIBRATING_S - BUILDING_S)
     return wanted.benches or BENCHES, wanted.slices_s or default_s
 
 
-def _asks_for_turns(wanted: Wanted) -> str:
+def _asks_for_turns(wanted: ComparisonWords) -> str:
     """Which option only turns can follow; empty if there is none."""
     if wanted.pairs:
         return "--pairs needs turns"
@@ -204,7 +204,7 @@ def _side(label: str, path: Path, changes: Mapping[str, object], quick: bool) ->
     return replace(sweep, group=group, title=title, scenarios=(scenario,), order="in turns")
 
 
-def _stored(wanted: Wanted, how: How, out: Path | None, runs: Sequence[Path]) -> int:
+def _stored(wanted: ComparisonWords, how: How, out: Path | None, runs: Sequence[Path]) -> int:
     """Two stored runs, or what one stored comparison found."""
     if others := [path for path in wanted.paths if path not in runs]:
         what = f"{runs[0]} is a run folder and {others[0]} is not: expected two run folders"
@@ -263,14 +263,14 @@ class Told:
     click.option("--annotations/--no-annotations", default=None,
                  help="Print GitHub's ::error and ::warning lines. [default: where GITHUB_ACTIONS is true]"),
 )  # fmt: skip
-@gathered(Wanted, "wanted", *METHODS)
+@gathered(ComparisonWords, "wanted", *METHODS)
 @how_options(
     *("settings", "budget_s", "quick", "out", "dry_run", "as_json", "quiet"),
     settings="Change a key of both.",
     budget_s="Spend at most TIME.",
     as_json="Print comparison.json instead of tables.",
 )
-def ci(base: Path, head: Path, scenario: Path | None, wanted: Wanted, how: How, told: Told) -> int:
+def ci(base: Path, head: Path, scenario: Path | None, wanted: ComparisonWords, how: How, told: Told) -> int:
     """Compare BASE with HEAD, side by side on this machine: exit code 8 if HEAD is worse by more than the margin.
 
     BASE and HEAD are two builds of the device's program (the program, the folder it was built or installed into, or a

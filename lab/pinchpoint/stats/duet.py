@@ -34,7 +34,7 @@ MOST_TURNS = 64  # whose losses after a thaw are compared one by one; an exact t
 
 
 @dataclass(frozen=True)
-class Part:
+class QuadPart:
     """One of A B B A: slices in a row of one bench."""
 
     side: str
@@ -119,7 +119,7 @@ def counted(stretches: Sequence[Stretch]) -> list[Stretch]:
     return [stretch for stretch in measured if stretch.slicing == measured[-1].slicing]
 
 
-def in_parts(stretch: Stretch, carried: str = "") -> list[Part]:
+def in_parts(stretch: Stretch, carried: str = "") -> list[QuadPart]:
     """The parts of a stretch in the order of time; the last one may have fewer slices. `carried`: compare_slices."""
     row, limit_s = stretch.slicing.in_a_row, absorbed_s(stretch)
     rows = (stretch.slices[first : first + row] for first in range(0, len(stretch.slices), row))
@@ -154,7 +154,7 @@ def why_discarded(slice_: Slice, slicing: Slicing, absorbed_s: float, is_carried
     return "" if is_carried or slice_.received < (1 - OVERLOADED) * slice_.offered else NOT_OVERLOADED
 
 
-def _part(slices: Sequence[Slice], slicing: Slicing, limit_s: float, carried: str) -> Part:
+def _part(slices: Sequence[Slice], slicing: Slicing, limit_s: float, carried: str) -> QuadPart:
     """A part needs half of the slices that are to be compared: what is left speaks for the same time."""
     warming = slicing.warming if slices[0].thawed else 0
     reasons = [WARMING] * min(warming, len(slices))
@@ -162,14 +162,14 @@ def _part(slices: Sequence[Slice], slicing: Slicing, limit_s: float, carried: st
     reasons += [why_discarded(slice_, slicing, limit_s, is_carried) for slice_ in slices[warming:]]
     is_usable = len(slices) == slicing.in_a_row and not {NOT_OVERLOADED, NOTHING} & set(reasons)
     is_usable = is_usable and 2 * reasons.count("") >= slicing.in_a_row - warming
-    return Part(slices[0].side, slices, tuple(reasons), is_usable)
+    return QuadPart(slices[0].side, slices, tuple(reasons), is_usable)
 
 
-def _is_whole(parts: Sequence[Part]) -> bool:
+def _is_whole(parts: Sequence[QuadPart]) -> bool:
     return len(parts) == 4 and all(part.is_usable for part in parts)
 
 
-def _reasons(parts: Sequence[Part]) -> Counter[str]:
+def _reasons(parts: Sequence[QuadPart]) -> Counter[str]:
     """Why slices of a quad are not used."""
     every = [reason for part in parts for reason in part.reasons]
     if _is_whole(parts):
@@ -178,7 +178,7 @@ def _reasons(parts: Sequence[Part]) -> Counter[str]:
     return Counter({ABORTED: len(every)}) if was_aborted else Counter(reason or NEIGHBOUR for reason in every)
 
 
-def _quad(parts: Sequence[Part], began_s: float) -> Quad:
+def _quad(parts: Sequence[QuadPart], began_s: float) -> Quad:
     """Of four usable parts."""
     rates = {side: [part.log_fps for part in parts if part.side == side] for side in "AB"}
     a, b = fmean(rates["A"]), fmean(rates["B"])

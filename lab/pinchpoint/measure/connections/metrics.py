@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pinchpoint.account.exhausted import Exhausted
 from pinchpoint.measure.connections.failing import LAPSES, Stage
-from pinchpoint.measure.connections.steady import ALL, Steady
+from pinchpoint.measure.connections.steady import ALL, CompletedRate
 from pinchpoint.measure.served import LIMITS
 from pinchpoint.model import units
 from pinchpoint.model.limits import Limit as Bounds
@@ -135,7 +135,7 @@ class Sustained:
     doubling: str = ""
 
 
-def unlimited(prediction: Prediction, burst_cps: float, steady: Steady | None) -> Sustained:
+def unlimited(prediction: Prediction, burst_cps: float, steady: CompletedRate | None) -> Sustained:
     """Of limits that bear more than what is completed; where that is not known, than a burst."""
     bears = f"{prediction.limit.resource} bear {units.per_second(prediction.cps)}"
     if steady is None:
@@ -152,7 +152,7 @@ def ratio_name(ratio: float) -> str:
 
 
 def metrics(
-    rates: Sequence[Rate], steady: Steady | None, sustained: Sustained, stage: Stage | None
+    rates: Sequence[Rate], steady: CompletedRate | None, sustained: Sustained, stage: Stage | None
 ) -> Iterator[Metric]:
     """What fails at any rate, the burst rates, the completed rate with the burst above it, the sustained one."""
     first = rates[0]
@@ -172,7 +172,7 @@ def metrics(
     yield from _sustained(sustained)
 
 
-def _completed(steady: Steady) -> Metric:
+def _completed(steady: CompletedRate) -> Metric:
     """With the share of the busiest worker."""
     window = f"of {units.per_second(steady.offered_cps)} offered, over {units.seconds(steady.window_s)}"
     ended = steady.ended.evidence[0] if steady.ended else "all was completed"
@@ -182,7 +182,7 @@ def _completed(steady: Steady) -> Metric:
     return Metric(COMPLETED, "1/s", steady.completed_cps, note=note)
 
 
-def _above(rate: Rate, steady: Steady | None, sustained: Sustained) -> Iterator[Metric]:
+def _above(rate: Rate, steady: CompletedRate | None, sustained: Sustained) -> Iterator[Metric]:
     """Connections that a trial at the burst rate completes above what lasts."""
     lasting_cps = steady.completed_cps if steady else None if sustained.is_burst else sustained.cps
     if rate.status is not RateStatus.FOUND or rate.quoted_fps is None or lasting_cps is None:
@@ -229,7 +229,9 @@ class Ended:
     stage: Stage | None  # where connections failed
 
 
-def verdict(rate: Rate, ended: Ended, steady: Steady | None, sustained: Sustained, bounds: Sequence[Bounds]) -> Verdict:
+def verdict(
+    rate: Rate, ended: Ended, steady: CompletedRate | None, sustained: Sustained, bounds: Sequence[Bounds]
+) -> Verdict:
     """What ended the burst rate and the completed one, and what ends the sustained one."""
     burst = ended.burst
     lines = [f"burst: {line}" for line in burst.evidence] if burst else []
@@ -251,7 +253,7 @@ def verdict(rate: Rate, ended: Ended, steady: Steady | None, sustained: Sustaine
     return Verdict(limit, headline, tuple(lines), (), tuple(ended.ids))
 
 
-def _of_completed(steady: Steady) -> str:
+def _of_completed(steady: CompletedRate) -> str:
     if steady.ended is None:
         return "at least what was offered"
     return str(steady.ended.resource or "unexplained")

@@ -19,7 +19,7 @@ from pinchpoint.keys.kinds import Kind, MismatchError
 from pinchpoint.measure.connections import metrics as figures
 from pinchpoint.measure.connections.failing import judged, stage
 from pinchpoint.measure.connections.metrics import Ended, Prediction, Sustained
-from pinchpoint.measure.connections.steady import MOST_LOADS, Steady, least_s, next_cps, room, settled
+from pinchpoint.measure.connections.steady import MOST_LOADS, CompletedRate, least_s, next_cps, room, settled
 from pinchpoint.measure.kind import MeasureKind, asked
 from pinchpoint.measure.served import SETUP_S, Opened, Opener, percentiles
 from pinchpoint.measure.standing import Standing
@@ -237,10 +237,10 @@ class _Measured:
             return Ended(further, ids, where)
         return Ended(ended, ids[:FEWEST], where)
 
-    def _steady(self, rate: Rate) -> tuple[Steady | None, str]:
+    def _steady(self, rate: Rate) -> tuple[CompletedRate | None, str]:
         """The highest rate of completed connections, and why there is none where there is a burst rate."""
         asks, load_cps = self._asks, rate.quoted_fps
-        best: Steady | None = None
+        best: CompletedRate | None = None
         if load_cps is None or not asks.steady_s or not asks.is_closing:
             return None, ""
         self._bench.task.listener.phase(STEADY, MOST_LOADS)
@@ -263,7 +263,7 @@ class _Measured:
             load_cps = other_cps
         return best, ""
 
-    def _sustained(self, rates: Sequence[Rate], steady: Steady | None) -> Sustained:
+    def _sustained(self, rates: Sequence[Rate], steady: CompletedRate | None) -> Sustained:
         asks = self._asks
         if all(rate.status in (RateStatus.LOSES_ALWAYS, RateStatus.BELOW_MINIMUM) for rate in rates):
             return Sustained(None, None, "connections fail at any rate", None)

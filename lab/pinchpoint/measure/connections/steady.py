@@ -24,7 +24,7 @@ _LEAST_S: Final = 1.0  # of a load: a shorter one is a burst
 
 
 @dataclass(frozen=True)
-class Steady:
+class CompletedRate:
     """What a long load came to once its queues had settled."""
 
     offered_cps: float
@@ -39,7 +39,7 @@ class Steady:
         return self.ended is None
 
 
-def settled(limits: Sequence[Limit], opened: Opened) -> Steady | None:
+def settled(limits: Sequence[Limit], opened: Opened) -> CompletedRate | None:
     """What a load came to in its second half; None where its samples do not cover that."""
     opening_s, samples = opened.load.opening_s, opened.seen.account.samples
     within = [sample for sample in samples if _SETTLED * opening_s <= sample.elapsed_s <= opening_s]
@@ -52,7 +52,7 @@ def settled(limits: Sequence[Limit], opened: Opened) -> Steady | None:
     busiest = max(opened.seen.threads, key=lambda thread: thread.busy_share or 0.0, default=None)
     worker = f"{busiest.name} {units.share(busiest.busy_share)} busy" if busiest and busiest.busy_share else ""
     ended = exhausted(limits, [opened.seen]) if completed_cps < ALL * offered_cps else None
-    return Steady(offered_cps, completed_cps, window_s, worker, ended)
+    return CompletedRate(offered_cps, completed_cps, window_s, worker, ended)
 
 
 def least_s(trial_s: float) -> float:
@@ -60,7 +60,7 @@ def least_s(trial_s: float) -> float:
     return max(_LEAST_S, trial_s / _SETTLED)
 
 
-def next_cps(load_cps: float, steady: Steady, burst: float, lasting_s: float, most_cps: float) -> float | None:
+def next_cps(load_cps: float, steady: CompletedRate, burst: float, lasting_s: float, most_cps: float) -> float | None:
     """A load that may complete more, for `lasting_s`; None: this one tells enough.
 
     `burst`: connections that are taken at once, above those that are completed for long.

@@ -19,7 +19,7 @@ _SAID = re.compile(r"server (\d+)\s*")
 
 
 @dataclass(frozen=True)
-class Check:
+class Assertion:
     """One thing that the service has to do."""
 
     name: str
@@ -28,7 +28,7 @@ class Check:
     words: str  # with the figures
 
 
-def checks(service: Service, client: Client, dealing: Dealing = ONE_TURN) -> Iterator[Check]:
+def checks(service: Service, client: Client, dealing: Dealing = ONE_TURN) -> Iterator[Assertion]:
     """All that something is known of; `dealing`: how connections are dealt to the backends with round-robin."""
     yield _completed(client)
     if client.answered:
@@ -39,13 +39,13 @@ def checks(service: Service, client: Client, dealing: Dealing = ONE_TURN) -> Ite
     yield _source(service, client)
     if client.answered and (reused := client.reused) is not None:  # no two open ones look the same to a backend
         words = f"{reused:,} from an address and port that an open one had at the same backend"
-        yield Check("source used once", max(0.0, 1 - reused / max(1, client.established)), not reused, words)
+        yield Assertion("source used once", max(0.0, 1 - reused / max(1, client.established)), not reused, words)
     if told := client.toa_right + client.toa_wrong:
         words = f"{client.toa_right:,} of {told:,} answers name the client"
-        yield Check("TOA option", client.toa_right / told, not client.toa_wrong, words)
+        yield Assertion("TOA option", client.toa_right / told, not client.toa_wrong, words)
 
 
-def direct(account: Account, entered: int | None) -> Check:
+def direct(account: Account, entered: int | None) -> Assertion:
     """Whether answers took the way past the device.
 
     `entered`: frames that the device received from the backends' side, as it counts them; None: it does not say.
@@ -58,17 +58,17 @@ def direct(account: Account, entered: int | None) -> Check:
     if entered is not None:
         words += f"; it received {entered:,} frames from the backends, {asked:,} of them answers where one is"
     right = bool(returned) and not through and not passed
-    return Check("direct return", returned / max(1, returned + max(through, passed)), right, words)
+    return Assertion("direct return", returned / max(1, returned + max(through, passed)), right, words)
 
 
-def forgotten(opened: int, left: int, waited_s: float) -> Check:
+def forgotten(opened: int, left: int, waited_s: float) -> Assertion:
     """Whether the balancer has forgotten the connections that closed so long ago; it still remembers `left`."""
     kept = min(left, opened)
     words = f"{kept:,} of {opened:,} remembered {waited_s:g} s after the last one closed"
-    return Check("forgotten", 1 - kept / max(1, opened), not kept, words)
+    return Assertion("forgotten", 1 - kept / max(1, opened), not kept, words)
 
 
-def repeated(before: Client, again: Client) -> Iterator[Check]:
+def repeated(before: Client, again: Client) -> Iterator[Assertion]:
     """Whether a hash takes each tuple to its backend again; nothing where nobody answered `before`."""
     reached = [
         (backend, then)
@@ -79,32 +79,32 @@ def repeated(before: Client, again: Client) -> Iterator[Check]:
         kept, silent = sum(backend == then for backend, then in reached), sum(then is None for _, then in reached)
         words = f"{kept:,} of {len(reached):,} tuples reached the backend again that they had reached"
         words += f", {silent:,} not answered again" if silent else ""
-        yield Check("tuples kept", kept / len(reached), kept == len(reached), words)
+        yield Assertion("tuples kept", kept / len(reached), kept == len(reached), words)
 
 
-def _completed(client: Client) -> Check:
+def _completed(client: Client) -> Assertion:
     failed = "".join(f", {count:,} {words}" for words, count in client.failures.items())
     words = f"{client.completed:,} of {client.opened:,}{failed}"
     is_right = bool(client.opened) and client.completed == client.opened
-    return Check("completed", client.completed / max(1, client.opened), is_right, words)
+    return Assertion("completed", client.completed / max(1, client.opened), is_right, words)
 
 
-def _answers(name: str, wrong: int, client: Client, words: str) -> Check:
-    return Check(name, max(0.0, 1 - wrong / client.answered), not wrong, f"{wrong:,} answers {words}")
+def _answers(name: str, wrong: int, client: Client, words: str) -> Assertion:
+    return Assertion(name, max(0.0, 1 - wrong / client.answered), not wrong, f"{wrong:,} answers {words}")
 
 
-def _dealt(service: Service, client: Client, dealing: Dealing) -> Check:
+def _dealt(service: Service, client: Client, dealing: Dealing) -> Assertion:
     counts = [*client.backends, *[0] * (len(service.backends) - len(client.backends))]
     if not sum(counts):
-        return Check("busiest backend", 0.0, False, "no backend answered")
+        return Assertion("busiest backend", 0.0, False, "no backend answered")
     if service.scheduler is Scheduler.ROUND_ROBIN:
         return _in_turn("busiest backend", counts, client.order or (), dealing)
     chance = equal_by_chance(counts)
     odds = f"{_shown(counts)}, as uneven by a fair hash with a chance of {chance:.2g}"
-    return Check("busiest backend", max(counts) / sum(counts), chance >= CHANCE, odds)
+    return Assertion("busiest backend", max(counts) / sum(counts), chance >= CHANCE, odds)
 
 
-def _in_turn(name: str, counts: Sequence[int], order: Order, dealing: Dealing) -> Check:
+def _in_turn(name: str, counts: Sequence[int], order: Order, dealing: Dealing) -> Assertion:
     """Each turn is at most one ahead with each backend, and each connection reaches the next one."""
     is_even, along = max(counts) - min(counts) <= dealing.turns, followed(order, len(counts), dealing.turns)
     is_right = is_even and along.astray <= (OVERTAKEN * along.due if dealing.at_once > 1 else 0)
@@ -115,7 +115,7 @@ def _in_turn(name: str, counts: Sequence[int], order: Order, dealing: Dealing) -
         words += f" but for {along.astray:,} of {along.due:,}: {dealing.at_once} CPUs deal at the same time"
     elif not along.due:
         words = "as even as turns are; no two connections in a row were answered"
-    return Check(name, max(counts) / sum(counts), is_right, f"{_shown(counts)}, {words}")
+    return Assertion(name, max(counts) / sum(counts), is_right, f"{_shown(counts)}, {words}")
 
 
 def _astray(along: Followed) -> str:
@@ -131,7 +131,7 @@ def _shown(counts: Sequence[int]) -> str:
     return " / ".join(f"{count:,}" for count in counts)
 
 
-def _source(service: Service, client: Client) -> Check:
+def _source(service: Service, client: Client) -> Assertion:
     """Where backends saw the connections come from."""
     sources, wanted = client.local.listed, service.local or service.clients
     foreign = [source for source in sources if not _is_expected(service, source.address)]
@@ -141,10 +141,10 @@ def _source(service: Service, client: Client) -> Check:
         named = ", ".join(source.address for source in foreign[:3])
         words += f", and {named}{' and others' if len(foreign) > 3 else ''}"
     elif sources and own < wanted.count and _leaves_none_out(service, client):
-        return Check("expected source", own / wanted.count, False, f"{words}, the others never")
+        return Assertion("expected source", own / wanted.count, False, f"{words}, the others never")
     count = sum(source.count for source in sources)
     share = 1 - sum(source.count for source in foreign) / count if count else 0.0
-    return Check("expected source", share, bool(sources) and not foreign, words)
+    return Assertion("expected source", share, bool(sources) and not foreign, words)
 
 
 def _leaves_none_out(service: Service, client: Client) -> bool:
@@ -194,13 +194,13 @@ def seen(logs: Sequence[str], number: int) -> Mapping[int, tuple[str, ...]]:
 
 def program_checks(
     service: Service, got: Sequence[Got], logs: Sequence[str], dealing: Dealing = ONE_TURN
-) -> Iterator[Check]:
+) -> Iterator[Assertion]:
     """One for each request of a real client, and whether they were dealt in turn; `logs` of the servers, by backend."""
     order = list[int | None]()
     for number, reply in enumerate(got, start=1):
         backend, is_right, words = _request(service, reply, seen(logs, number))
         order.append(backend)
-        yield Check(f"request {number}", float(is_right), is_right, words)
+        yield Assertion(f"request {number}", float(is_right), is_right, words)
     counts = [order.count(number) for number in range(len(service.backends))]
     if service.scheduler is Scheduler.ROUND_ROBIN and any(counts):
         yield _in_turn("busiest server", counts, order, dealing)

@@ -28,7 +28,7 @@ from pinchpoint.measure.served import (
 from pinchpoint.measure.standing import Standing, Undoable
 from pinchpoint.measure.summary import scenario_result
 from pinchpoint.measure.verify.ends import check_programs, tried
-from pinchpoint.measure.verify.judged import Check, checks, direct, forgotten, program_checks, repeated
+from pinchpoint.measure.verify.judged import Assertion, checks, direct, forgotten, program_checks, repeated
 from pinchpoint.measure.verify.turns import Dealing
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.limits import Wanted
@@ -181,7 +181,7 @@ def _entered(scenario: Scenario, service: Service, observed: Mapping[str, float]
     return int(sum(known)) if known else None
 
 
-def _forgotten(bench: Standing, client: Client) -> Iterator[Check]:
+def _forgotten(bench: Standing, client: Client) -> Iterator[Assertion]:
     """Whether closed connections are forgotten in time, where the balancer says how many it remembers and for how
     long, and that is not too long to wait for.
     """
@@ -194,7 +194,7 @@ def _forgotten(bench: Standing, client: Client) -> Iterator[Check]:
         yield forgotten(client.opened, remembered(balancer, within_s), within_s)
 
 
-def _metric(check: Check) -> Metric:
+def _metric(check: Assertion) -> Metric:
     return Metric(check.name, "share", check.share, note=check.words, cautions=() if check.is_right else ("WRONG",))
 
 
