@@ -161,6 +161,7 @@ class OvsDevice(counters.CountedDevice):
 
     largest_frame: ClassVar[int] = 1518  # its ports keep their MTU of 1500
     text_marks: ClassVar[tuple[bytes, ...]] = printed_texts.MARKS
+    text_example: ClassVar[str] = "pmd-stats-show"
 
     def read(self, raw: RawScenario) -> Callable[[], Read]:
         """Bridges, rules, ports and settings."""

@@ -139,8 +139,8 @@ def read(texts: Mapping[str, str]) -> TextReading | None:
     elapsed_s = float(duration[1]) if duration and float(duration[1]) > 0 else 1.0
     gauges |= {"elapsed_s/pmd": elapsed_s, **kinds}
     facts = {"datapath": str(datapath), "files": str(len(texts))}
-    unread = dict(_missing(given, counters, in_userspace, polls))
-    return TextReading(str(datapath), tuple(ports), facts, unread, elapsed_s, counters, gauges)
+    missing = dict(_missing(given, counters, in_userspace, polls))
+    return TextReading(str(datapath), tuple(ports), facts, missing, elapsed_s, counters, gauges)
 
 
 def _collected(given: Sorted) -> tuple[dict[str, int], dict[str, float]]:
@@ -167,7 +167,7 @@ def _missing(given: Sorted, counters: Mapping[str, int], in_userspace: bool, pol
     }  # fmt: skip
     for command, is_missing in missing.items():
         if is_missing:
-            yield command, f"not among the texts: {_TELLS[command]}"
+            yield command, _TELLS[command]
 
 
 def _ports(given: Sorted, datapath: Datapath) -> tuple[dict[str, dict[str, int]], dict[str, float]]:
