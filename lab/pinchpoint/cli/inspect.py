@@ -70,8 +70,8 @@ def _print_schema(context: click.Context, _: click.Parameter, form: str | None) 
 def check(paths: tuple[Path, ...], quick: bool, as_json: bool) -> int:
     """Read SCENARIO files, folders of them or studies; report every problem with its file, line and key.
 
-    Of a sweep, also print the points and their estimated time. If ovs-ofctl is installed, it parses the rules. CPUs
-    that this machine lacks cause a warning.
+    Of a sweep, also print the points and their estimated time. If the switch's own program is
+    installed, it parses the rules. CPUs that this machine lacks cause a warning.
     """
     if as_json:
         return _check_as_json(paths, quick)
