@@ -15,7 +15,16 @@ from pinchpoint.campaign.executor import INTERRUPTED, Executor, Processes
 from pinchpoint.campaign.read import Loaded, benches_here, load
 from pinchpoint.cli.options import NEW_FILE, PACKAGE, How, how_options, pair_of_words, program_of
 from pinchpoint.cli.program import note_if_long
-from pinchpoint.cli.run import failed, new_folder, next_of, print_stored, stop_on_signals, undecided, write_report, wrong
+from pinchpoint.cli.run import (
+    failed,
+    new_folder,
+    next_of,
+    print_stored,
+    stop_on_signals,
+    undecided,
+    write_report,
+    wrong,
+)
 from pinchpoint.cli.terminal import campaign_progress, next_step, tell
 from pinchpoint.host.local import Local
 from pinchpoint.model import units as words
