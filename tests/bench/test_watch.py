@@ -131,7 +131,7 @@ def test_a_switch_that_ends_while_it_is_watched_is_told_and_what_was_read_is_kep
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("/nowhere",), 2, "no such run directory or recording"),
+        (("/nowhere",), 2, "no such folder, file or run directory"),
         (("{folder}", "--for", "1s"), 3, "no running switch found there"),
         (("--kind", "warp"), 2, "no device of kind 'warp'"),
         (("--kind", "wire"), 2, "cannot be watched"),

@@ -15,7 +15,16 @@ from pinchpoint.campaign.executor import INTERRUPTED, Executor, Processes
 from pinchpoint.campaign.read import Loaded, benches_here, load
 from pinchpoint.cli.options import NEW_FILE, PACKAGE, How, how_options, pair_of_words, program_of
 from pinchpoint.cli.program import note_if_long
-from pinchpoint.cli.run import failed, new_folder, next_of, print_stored, stop_on_signals, write_report, wrong
+from pinchpoint.cli.run import (
+    failed,
+    new_folder,
+    next_of,
+    print_stored,
+    stop_on_signals,
+    undecided,
+    write_report,
+    wrong,
+)
 from pinchpoint.cli.terminal import campaign_progress, next_step, tell
 from pinchpoint.host.local import Local
 from pinchpoint.model import units as words
@@ -188,8 +197,9 @@ def _code(folder: CampaignFolder, stored: StoredRun, stopped: bool, how: _How) -
     if not stored.ended_as(Outcome.MEASURED):
         tell("nothing was measured", f"pinchpoint show {folder.path} has the reasons")
         return BenchError.exit_code
+    code = undecided(stored)
     next_step(*next_of(stored), as_json=how.as_json)
-    return 0
+    return code
 
 
 def _print_calibration(calibration: Calibration | None) -> None:

@@ -274,7 +274,7 @@ def ci(base: Path, head: Path, scenario: Path | None, wanted: ComparisonWords, h
     """Compare BASE with HEAD, side by side on this machine: exit code 8 if HEAD is worse by more than the margin.
 
     BASE and HEAD are two builds of the device's program (the program, the folder it was built or installed into, or a
-    Debian package) with --scenario; or two scenario files; or two run folders. Exit code 0: not surely worse by more
+    Debian package) with --scenario; or two scenario files; or two run folders. Exit code 0: not clearly worse by more
     than the margin. 8: the whole interval of the ratio is worse by more than that. 9: it could not be decided, e.g.
     because a duet of fewer than six builds cannot tell the build from the change. 1: a device does not do what its
     service says, or an unexpected error of Pinchpoint, which prints a traceback.

@@ -120,9 +120,10 @@ def import_profile(
     """Write the streams of PROFILE as [[stream]] tables of a scenario.
 
     PROFILE is a stateless profile in Python (register, get_streams), or one of captures in YAML. A Python profile is
-    run without privileges: no network, no files to write, no processes, 3 s of CPU time, 512 MiB. Captures are looked
-    for beside the profile, in the current directory and above the profile. What a [[stream]] does not do is refused
-    with its name and line. Rates become shares of the load, which the measure chooses.
+    run without privileges: no network, no files to write, no processes, 3 s of CPU time, 512 MiB. Captures are
+    searched for next to the profile, in the current directory, and in the profile's parent directories. What a
+    [[stream]] does not do is refused with its name and line. Rates become shares of the load, which the measure
+    chooses.
     """
     _require_new(output, "import", "-o with another name")
     text = _scenario(profile, dict(tunables), both_ways, bench, ports)
@@ -163,7 +164,8 @@ def _of_python(
     with suppress(InputError):  # of a direction that nobody asked for
         back = declared.streams(profile, 1, tunables)
         if back != there and (count := sum(stream.enabled for stream in back)):
-            click.echo(f"{profile}: direction 1 has {units.counted(count, 'more stream')}: --both-ways", err=True)
+            own = f"direction 1 has {units.counted(count, 'stream')} of its own; --both-ways imports them too"
+            click.echo(f"{profile}: {own}", err=True)
     return directed
 
 

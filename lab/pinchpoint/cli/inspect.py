@@ -6,7 +6,7 @@ And stored runs for other programs and other places: `pinchpoint export`; `pack`
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -70,8 +70,8 @@ def _print_schema(context: click.Context, _: click.Parameter, form: str | None) 
 def check(paths: tuple[Path, ...], quick: bool, as_json: bool) -> int:
     """Read SCENARIO files, folders of them or studies; report every problem with its file, line and key.
 
-    Of a sweep, also print the points and their estimated time. Rules are read by the switch's own program where it is
-    installed. CPUs that this machine has not are a warning.
+    Of a sweep, also print the points and their estimated time. If the switch's own program is
+    installed, it parses the rules. CPUs that this machine lacks cause a warning.
     """
     if as_json:
         return _check_as_json(paths, quick)
@@ -113,17 +113,31 @@ def _require_accepted(forms: Sequence[program.Program], lab: Host) -> None:
     by_kind: dict[str, list[Scenario]] = {}
     for scenario in (scenario for form in forms for sweep in form.sweeps for scenario in sweep.scenarios):
         by_kind.setdefault(device_of(scenario).kind, []).append(scenario)
+    problems, hints = list[str](), list[str]()
     with TemporaryDirectory(prefix="pinchpoint-check-") as folder:
-        judged = (device_of(alike[0]).refused(alike, lab, folder) for alike in by_kind.values())
-        if problems := [problem for problems in judged for problem in problems]:
-            raise InputError("\n".join(problems))
+        for alike in by_kind.values():
+            device = device_of(alike[0])
+            if refused := list(device.refused(alike, lab, folder)):
+                problems += refused
+                hints += [device.rule_syntax] if device.rule_syntax else []
+    if problems:
+        raise InputError("\n".join(problems), "; ".join(hints) or None)
 
 
 def _warn(sweep: Sweep, lab: Host) -> None:
-    if absent := sorted(frozenset[int]().union(*(absent_cpus(scenario, lab) for scenario in sweep.scenarios))):
-        usable = f"usable: {', '.join(map(str, sorted(lab.cpus())))}"
-        words = f"CPU {', '.join(map(str, absent))} cannot be used on this machine; {usable}"
-        click.echo(f"{sweep.scenarios[0].path}: warning: {words}", err=True)
+    absent: dict[str, frozenset[int]] = {}
+    for scenario in sweep.scenarios:
+        for key, cpus in absent_cpus(scenario, lab).items():
+            absent[key] = absent.get(key, frozenset()) | cpus
+    usable = sorted(lab.cpus())
+    for key, cpus in absent.items():
+        words = f"CPU {_numbers(cpus)} cannot be used on this machine (usable: {_numbers(usable)})"
+        mend = f"change it or use --set '{key}=[{usable[-1]}]'"
+        click.echo(f"{sweep.scenarios[0].path}: warning: {key}: {words}; {mend}", err=True)
+
+
+def _numbers(cpus: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(cpus)))
 
 
 def _scenario(sweep: Sweep) -> str:

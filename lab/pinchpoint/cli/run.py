@@ -179,12 +179,19 @@ def _show(folder: RunFolder, interrupted: Interrupted | None, how: How) -> int:
 
 def _print_answer(stored: StoredRun, as_json: bool) -> int:
     """What a run found, after the reason why it has no answer; returns UNDECIDED without one. A comparison has gate."""
-    asked = stored.info
-    is_open = asked.comparison is None and not is_answered(stored.result, explains=asked.explains)
-    for reason in why_unanswered(stored.result, explains=asked.explains) if is_open else ():
-        tell(f"could not be decided: {reason}")
+    code = 0 if stored.info.comparison else undecided(stored)
     print_stored(stored, as_json)
-    return UNDECIDED if is_open else 0
+    return code
+
+
+def undecided(stored: StoredRun) -> int:
+    """The exit code of a run without an answer, after the reasons; 0 with one."""
+    explains = stored.info.explains
+    if is_answered(stored.result, explains=explains):
+        return 0
+    for reason in why_unanswered(stored.result, explains=explains):
+        tell(f"could not be decided: {reason}")
+    return UNDECIDED
 
 
 def next_of(stored: StoredRun) -> tuple[str, ...]:
@@ -342,7 +349,7 @@ def explain(path: Path | None, name: str | None, how: How) -> int:
     changed in one respect and measured in turns with the unchanged one. A cause is confirmed if what it predicts comes
     true, and excluded if it does not. Last, one trial under the highest load is sampled, if perf is permitted here: it
     divides the forwarding threads' time by function. A RUN that explains already is only shown. Exit code 9 if no
-    cause could be confirmed or excluded.
+    cause is confirmed or excluded and, where none was put to the test, the verdict names no limit either.
     """
     if how.resume is not None:
         if path is not None or name is not None:

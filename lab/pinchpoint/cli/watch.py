@@ -29,7 +29,7 @@ from pinchpoint.store.texts import Texts, read_texts
 EXAMPLE = "pinchpoint watch --for 30s --record switch.jsonl"
 _GONE = "a bench's run directory goes when its run ends: watch while it measures, or see `pinchpoint show RUN`"
 _WIRES = "--wire joins the recordings of several hosts"
-_LIVE_ONLY = "--record, --for and --openmetrics belong to a running switch"
+EVERY_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Watching:
 
     kind: str | None
     for_s: float | None
-    every_s: float
+    every_s: float | None
     record: Path | None
     wires: tuple[tuple[str, str], ...]
     openmetrics: Path | None
@@ -52,8 +52,8 @@ class Watching:
     "how",
     click.option("--kind", metavar="KIND", help="Of device, as a scenario's dut.kind. [default: that of a scenario]"),
     click.option("--for", "for_s", type=duration, metavar="TIME", help="End after TIME. [default: when interrupted]"),
-    click.option("--every", "every_s", type=duration, default="1s", show_default=True, metavar="TIME",
-                 help="Read the counters this often."),
+    click.option("--every", "every_s", type=duration, metavar="TIME",
+                 help="Read the counters this often. [default: 1s]"),
     click.option("--record", type=NEW_FILE, metavar="FILE",
                  help="Keep every reading in FILE, which `pinchpoint watch FILE` replays on any machine."),
     click.option("--wire", "wires", type=pair_of_words("PORT=PORT, e.g. uplink=uplink"), multiple=True,
@@ -68,11 +68,11 @@ def watch(places: tuple[str, ...], how: Watching) -> int:
 
     PLACE is the run directory of the switch; without it, the system's is watched. A RECORD is replayed. Several, in the
     order in which frames pass their hosts, are joined into one path: clocks are aligned by the rates, and where frames
-    vanish between two hosts is named. A FOLDER, or a file, has what a switch printed elsewhere: the output of its
-    commands, or a sosreport. Counters are only read: nothing is changed or cleared.
+    vanish between two hosts is named. A FOLDER or file holds saved output of a switch's commands, such as an unpacked
+    sosreport. Counters are only read: nothing is changed or cleared.
     """
     if len(places) > 1 or any(Path(place).is_file() for place in places):
-        _refuse_live(how)
+        _refuse_live(how, places[0])
         if len(places) == 1 and not is_recording(Path(places[0])):
             return _read_texts(registry.device(how.kind or registry.default()), Path(places[0]), how)
         return _replay([_recording(Path(place)) for place in places], how)
@@ -80,28 +80,36 @@ def watch(places: tuple[str, ...], how: Watching) -> int:
         raise InputError(_WIRES, f"{EXAMPLE} --wire uplink=uplink")
     place = places[0] if places else None
     if place is not None and not Path(place).exists():
-        raise InputError(f"{place}: no such run directory or recording", _GONE)
+        raise InputError(f"{place}: no such folder, file or run directory", _GONE)
     device = registry.device(how.kind or registry.default())
     lab = Local()
     try:
         attached = device.attach(place, lab)
-    except NothingRunsError:
+    except NothingRunsError as error:
         if place is None or not Path(place).is_dir():
             raise
         if Path(place, "run.json").is_file():
             raise InputError(f"{place} is a stored run: nothing runs there", f"pinchpoint show {place}") from None
         texts = read_texts(Path(place), device.text_marks)
-        if not texts.texts:
+        if not texts.texts and _live_options(how):
             raise
-        _refuse_live(how)
+        if not texts.texts:
+            expected = f"nor output of {device.title} commands; expected e.g. {device.text_example}"
+            raise InputError(f"{error.message}, {expected}", error.hint) from None
+        _refuse_live(how, place)
         return _read_texts(device, Path(place), how, texts)
     with closing(attached):
         return _watch(device, attached, lab, how)
 
 
-def _refuse_live(how: Watching) -> None:
-    if how.record is not None or how.for_s is not None or how.openmetrics is not None:
-        raise InputError(f"{_LIVE_ONLY}, and what was read before is given", f"leave them out: {EXAMPLE}")
+def _live_options(how: Watching) -> list[str]:
+    options = {"--record": how.record, "--for": how.for_s, "--every": how.every_s, "--openmetrics": how.openmetrics}
+    return [option for option, value in options.items() if value is not None]
+
+
+def _refuse_live(how: Watching, place: str) -> None:
+    if options := _live_options(how):
+        raise InputError(f"{', '.join(options)}: only for a running switch; {place} is saved output", EXAMPLE)
 
 
 def _read_texts(device: Device, path: Path, how: Watching, texts: Texts | None = None) -> int:
@@ -109,10 +117,12 @@ def _read_texts(device: Device, path: Path, how: Watching, texts: Texts | None =
     if how.wires:
         raise InputError(_WIRES, f"{EXAMPLE} --wire uplink=uplink")
     texts = texts or read_texts(path, device.text_marks)
-    recording = of_texts(device, str(path), texts.texts, texts.unread)
+    recording = of_texts(device, str(path), texts.texts, texts.truncated)
     if recording is None:
         expected = f"expected a recording of `pinchpoint watch --record`, or what commands of {device.title} print"
-        raise InputError(f"{path}: {expected}", "pinchpoint watch --help")
+        is_archive = ".tar" in path.suffixes or path.suffix in (".tgz", ".txz")
+        hint = f"unpack it first: tar xf {path}" if is_archive else "pinchpoint watch --help"
+        raise InputError(f"{path}: {expected}", hint)
     _conclude(recording, how.as_json)
     return 0
 
@@ -122,10 +132,11 @@ def _watch(device: Device, attached: Attached, lab: Host, how: Watching) -> int:
     head, bracket = begun(device, attached, lab)
     recorder = Recorder(how.record, head) if how.record else None
     ends_s = None if how.for_s is None else time.monotonic() + how.for_s
+    every_s = EVERY_S if how.every_s is None else how.every_s
     seen, died, totals = list[Reading](), None, WatchTotals(head)
     try:
         with _shown(how.as_json) as show, suppress(KeyboardInterrupt):
-            for reading in readings(bracket, how.every_s, lambda: ends_s is not None and time.monotonic() >= ends_s):
+            for reading in readings(bracket, every_s, lambda: ends_s is not None and time.monotonic() >= ends_s):
                 seen.append(reading)
                 if recorder is not None:
                     recorder.keep(reading)
@@ -163,8 +174,13 @@ def _recording(path: Path) -> Recording:
 
 def _replay(recordings: Sequence[Recording], how: Watching) -> int:
     first, *others = recordings
+    if how.wires and not others:
+        raise InputError(f"{_WIRES}, and {first.head.place} is the only one", "leave out --wire, or give them all")
     if how.wires and len(how.wires) != len(others):
-        raise InputError(f"{len(recordings)} recordings and {len(how.wires)} --wire", f"give {len(others)} or none")
+        raise InputError(
+            f"expected {len(others)} --wire for {len(recordings)} recordings, found {len(how.wires)}",
+            "give one for each two hosts in a row, or none",
+        )
     if others:
         from pinchpoint.run.joined import joined  # numpy is not to be imported by `pinchpoint --help`
 

@@ -342,6 +342,8 @@ class Device:
     backend: ClassVar[str] = "af_packet"  # of the engine's ends, in its plainest scenario
     largest_frame: ClassVar[int] = 9022  # bytes that it takes, with the check sequence; of most an MTU of 9,004
     text_marks: ClassVar[tuple[bytes, ...]] = ()  # texts that it prints have one near their begin; none: it reads none
+    text_example: ClassVar[str] = "the output of its commands"  # such a text
+    rule_syntax: ClassVar[str] = ""  # where its rules are described
 
     def read(self, raw: RawScenario) -> Callable[[], Read]:
         """Check what the file gives, noting its problems; returns what makes the device if there are none."""

@@ -276,9 +276,17 @@ def _lacking(scenario: Scenario, host: Host) -> list[Probe]:
     return [probe for probe in probes if not probe.ok]
 
 
-def absent_cpus(scenario: Scenario, lab: Host) -> frozenset[int]:
-    """CPUs of the scenario that cannot be used on the lab's own machine; none of a bench elsewhere."""
-    return frozenset() if scenario.remote else frozenset(_cpus(scenario)) - lab.cpus()
+def absent_cpus(scenario: Scenario, lab: Host) -> dict[str, frozenset[int]]:
+    """By key the CPUs that cannot be used on the lab's own machine; none of a bench elsewhere."""
+    if scenario.remote:
+        return {}
+    of_dut = next((name for name in vars(scenario.dut) if name.endswith("cpus")), "cpus")
+    named: dict[str, tuple[int, ...]] = {} if scenario.engines else {"engine.cpus": scenario.engine.cpus}
+    named[f"dut.{of_dut}"] = scenario.dut.cpus
+    for number, host in enumerate(scenario.hosts, 1):
+        if remote_endpoints.is_here(scenario, host):
+            named[f"host[{number}].cpus"] = host.cpus
+    return {key: absent for key, cpus in named.items() if (absent := frozenset(cpus) - lab.cpus())}
 
 
 def _cpus(scenario: Scenario) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from pinchpoint.export.tables import Stored, when
-from pinchpoint.model import hdr
+from pinchpoint.model import hdr, units
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import LatencyPoint, Outcome, Rate, RateStatus, ScenarioResult
@@ -23,9 +23,7 @@ _PDR: Final = 0.005  # the loss ratio of the model's PDR
 _LAB: Final = ("pinchpoint", "python", "MLRsearch", "iproute2", "engine", "backend ", "port ")
 _LOADS: Final = {"pdr_0": 0.0, "pdr_10": 0.1, "pdr_50": 0.5, "pdr_90": 0.9}  # shares of the PDR
 _NEAR, _NEAR_ZERO = 0.1, 0.02  # by which a load may differ from its share, of that and of the PDR
-_LATENCY: Final = (
-    "the model requires an HDR histogram at 0, 10, 50 and 90 % of the PDR: latency.at = [0.01, 0.1, 0.5, 0.9]"
-)
+_LOWEST: Final = 0.01  # share of the PDR that stands for 0: the engine sends something
 
 
 @dataclass
@@ -87,11 +85,14 @@ def _result(run: Stored, result: ScenarioResult, left_out: list[str]) -> dict[st
     if missing:
         left_out.append(f"result: {' and '.join(missing)}: no rate with both bounds, which the type ndrpdr requires")
         return {"type": "unknown"}
+    ndr_fps = ndr.quoted_fps if ndr is not None and ndr.quoted_fps else 0.0
     pdr_fps = pdr.lower_fps if pdr is not None and pdr.lower_fps else 0.0
-    return {"type": "ndrpdr", **bounds, **_latencies(run, result, pdr_fps, left_out)}
+    return {"type": "ndrpdr", **bounds, **_latencies(run, result, ndr_fps, pdr_fps, left_out)}
 
 
-def _latencies(run: Stored, result: ScenarioResult, pdr_fps: float, left_out: list[str]) -> dict[str, Any]:
+def _latencies(
+    run: Stored, result: ScenarioResult, ndr_fps: float, pdr_fps: float, left_out: list[str]
+) -> dict[str, Any]:
     """By direction, at each of the model's loads; the first stream's direction is forward."""
     trials = {trial.id: trial for trial in run.trials if trial.scenario == result.scenario}
     timed = [trials.get(point.trial_id) if point else None for point in _points(result, pdr_fps)]
@@ -101,8 +102,23 @@ def _latencies(run: Stored, result: ScenarioResult, pdr_fps: float, left_out: li
         if all(numbers):
             latencies[name] = dict(zip(_LOADS, numbers, strict=True))
     if "latency_forward" not in latencies:
-        left_out.append(f"latency_forward, latency_reverse: {_LATENCY}")
+        missing = [share for share, trial in zip(_LOADS.values(), timed, strict=True) if trial is None]
+        left_out.append(f"latency_forward, latency_reverse: {_why_no_latency(missing, ndr_fps, pdr_fps)}")
     return latencies
+
+
+def _why_no_latency(missing: Sequence[float], ndr_fps: float, pdr_fps: float) -> str:
+    """Which of the model's loads, shares of the PDR, have no latency, and which shares of the NDR they are."""
+    if not missing:
+        return "a stream has no latency histogram"
+    loads = ", ".join(f"{share * 100:g} % ({units.fps(share * pdr_fps)})" if share else "0 %" for share in missing)
+    told = f"the model requires latency at 0, 10, 50 and 90 % of the PDR; missing: {loads}"
+    shares = [max(share, _LOWEST) * pdr_fps / ndr_fps for share in missing] if ndr_fps else []
+    if not shares:
+        return told
+    if max(shares) > 1:
+        return f"{told}; latency is measured up to the NDR, {units.fps(ndr_fps)}"
+    return f"{told}; as shares of the NDR: latency.at = [{', '.join(f'{share:.3g}' for share in shares)}]"
 
 
 def _points(result: ScenarioResult, pdr_fps: float) -> Iterator[LatencyPoint | None]:

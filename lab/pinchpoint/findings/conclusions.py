@@ -100,7 +100,7 @@ def _limited(pair: PointPair) -> str:
     for point in (pair.over, pair.under):
         estimate = point.estimates.get(pair.metric)
         if estimate is not None and (limit := foreign(point, estimate)):
-            return f"the {pair.metric} at {listed_levels(point.levels)} is that of the {limit}"
+            return f"the {pair.metric} at {listed_levels(point.levels)} was limited by the {limit}, not by the device"
     return ""
 
 
@@ -111,12 +111,12 @@ def _why_open(pair: PointPair, conclusion: Conclusion) -> str:
     quotient = pair.ratio
     if quotient is None:
         numbers = " and ".join(said(point.estimates[pair.metric]) for point in (pair.over, pair.under))
-        return f"no ratio is known of {numbers}"
+        return f"{numbers} give no ratio"
     if _outcome(pair, conclusion) is not ConclusionOutcome.NOT_DECIDABLE:
         return ""
     if quotient.bound is Bound.FOUND and not quotient.is_closed:
-        return "no interval is known of single measurements: repeat them"
-    return "the interval reaches beyond what is expected"
+        return "a single measurement has no interval; use --repeats 6"
+    return "the interval extends beyond the expected range; more repeats narrow it"
 
 
 def _unmeasured(pair: PointPair) -> str:

@@ -131,10 +131,11 @@ class FieldKind:
 
     format: Format
     doc: str
-    default: Any = None  # written where the file says nothing; None: the engine's own, which `doc` says
+    default: Any = None  # written where the file says nothing; None: the engine fills it in
     key: str = ""  # of [[stream]]; empty: it is written in `layers` alone
     varies: bool = True  # the engine can vary it
     required: bool = False
+    filled: str = ""  # what the engine fills in, as a file would say it
 
     @property
     def expected(self) -> str:
@@ -174,18 +175,18 @@ def _ports(header: str) -> dict[str, FieldKind]:
 
 def _common(header: str) -> dict[str, FieldKind]:
     """Of both versions of IP."""
-    dscp = FieldKind(_whole(6), "Differentiated services code point; 0 by default", None, f"{header}_dscp")
-    ecn = FieldKind(_whole(2), "Congestion bits; 0 by default", None, f"{header}_ecn", varies=False)
+    dscp = FieldKind(_whole(6), "Differentiated services code point", None, f"{header}_dscp", filled="0")
+    ecn = FieldKind(_whole(2), "Congestion bits", None, f"{header}_ecn", varies=False, filled="0")
     return {"dscp": dscp, "ecn": ecn}
 
 
 def _echo(header: str, request: int) -> dict[str, FieldKind]:
     byte, half = _whole(8), _whole(16)
     return {
-        "type": FieldKind(byte, "Type; that of an echo request by default", request, f"{header}_type", varies=False),
-        "code": FieldKind(byte, "Code; 0 by default", None, f"{header}_code", varies=False),
-        "identifier": FieldKind(half, "Identifier of an echo; 0 by default", None, f"{header}_identifier"),
-        "sequence": FieldKind(half, "Sequence number of an echo; 0 by default", None, f"{header}_sequence"),
+        "type": FieldKind(byte, "Type; the default is an echo request", request, f"{header}_type", varies=False),
+        "code": FieldKind(byte, "Code", None, f"{header}_code", varies=False, filled="0"),
+        "identifier": FieldKind(half, "Identifier of an echo", None, f"{header}_identifier", filled="0"),
+        "sequence": FieldKind(half, "Sequence number of an echo", None, f"{header}_sequence", filled="0"),
     }
 
 
@@ -195,14 +196,15 @@ HEADERS: Final[Mapping[str, HeaderType]] = {
     "ethernet": HeaderType(14, ("vxlan", "geneve", "gre"), {
         "src": FieldKind(_UNICAST, "Source Ethernet addresses", "02:00:00:00:00:01", "eth_src"),
         "dst": FieldKind(_MAC, "Destination Ethernet addresses", "02:00:00:00:00:02", "eth_dst"),
-        "ethertype": FieldKind(_whole(16), "EtherType to claim, whatever follows", None, "eth_type", varies=False),
+        "ethertype": FieldKind(_whole(16), "EtherType to claim, whatever follows", None, "eth_type", varies=False,
+                               filled="that of the next header"),
     }, "eth"),
     "vlan": HeaderType(4, ("ethernet", "vlan"), {
         "id": FieldKind(_whole(12), "Identifier of an 802.1Q tag", 0, "vlan"),
-        "pcp": FieldKind(_whole(3), "Priority of the tag; 0 by default", None, "vlan_pcp"),
-        "dei": FieldKind(_FLAG, "Drop eligible; false by default", None, "vlan_dei", varies=False),
-        "tpid": FieldKind(_whole(16), "The tag's EtherType; 0x8100 by default, 0x88a8 for an outer tag of QinQ", None,
-                      "vlan_tpid", varies=False),
+        "pcp": FieldKind(_whole(3), "Priority of the tag", None, "vlan_pcp", filled="0"),
+        "dei": FieldKind(_FLAG, "Drop eligible", None, "vlan_dei", varies=False, filled="false"),
+        "tpid": FieldKind(_whole(16), "The tag's EtherType", None, "vlan_tpid", varies=False,
+                          filled="0x8100 (0x88a8: the outer tag of QinQ)"),
     }),
     "arp": HeaderType(28, ("ethernet", "vlan"), {
         "operation": FieldKind(_whole(16), "1 asks (default), 2 answers", varies=False),
@@ -214,30 +216,30 @@ HEADERS: Final[Mapping[str, HeaderType]] = {
     "ipv4": HeaderType(20, _NETWORK, {
         "src": FieldKind(_IPV4, "Source addresses", "198.18.0.1", "ipv4_src"),
         "dst": FieldKind(_IPV4, "Destination addresses", "198.19.0.1", "ipv4_dst"),
-        "ttl": FieldKind(_whole(8), "Time to live; 64 by default", None, "ipv4_ttl"),
+        "ttl": FieldKind(_whole(8), "Time to live", None, "ipv4_ttl", filled="64"),
         **_common("ipv4"),
-        "identification": FieldKind(_whole(16), "Identification; 0 by default", None, "ipv4_identification"),
-        "dont_fragment": FieldKind(_FLAG, "Not to be fragmented; true by default", None, "ipv4_dont_fragment",
-                               varies=False),
+        "identification": FieldKind(_whole(16), "Identification", None, "ipv4_identification", filled="0"),
+        "dont_fragment": FieldKind(_FLAG, "Not to be fragmented", None, "ipv4_dont_fragment", varies=False,
+                                   filled="true"),
         "protocol": FieldKind(_whole(8), "Protocol to claim, whatever follows", varies=False),
         "options": FieldKind(_hex(40, 4), "Options as on the wire", varies=False),
     }),
     "ipv6": HeaderType(40, _NETWORK, {
         "src": FieldKind(_IPV6, "Source addresses", "2001:2::1", "ipv6_src"),
         "dst": FieldKind(_IPV6, "Destination addresses", "2001:2:0:1::1", "ipv6_dst"),
-        "hop_limit": FieldKind(_whole(8), "Hop limit; 64 by default", None, "ipv6_hop_limit"),
+        "hop_limit": FieldKind(_whole(8), "Hop limit", None, "ipv6_hop_limit", filled="64"),
         **{name: replace(row, varies=False) for name, row in _common("ipv6").items()},
-        "flow_label": FieldKind(_whole(20), "Flow label; 0 by default", None, "ipv6_flow_label"),
+        "flow_label": FieldKind(_whole(20), "Flow label", None, "ipv6_flow_label", filled="0"),
         "next_header": FieldKind(_whole(8), "Protocol to claim, whatever follows", varies=False),
         "extensions": FieldKind(_EXTENSIONS, "Extension headers", varies=False),
     }),
     "udp": HeaderType(8, ("ipv4", "ipv6"), _ports("udp")),
     "tcp": HeaderType(20, ("ipv4", "ipv6"), {
         **_ports("tcp"),
-        "seq": FieldKind(_whole(32), "Sequence number; 0 by default", None, "tcp_seq"),
-        "ack": FieldKind(_whole(32), "Acknowledgment number; 0 by default", None, "tcp_ack"),
-        "flags": FieldKind(_FLAGS, 'Flags; ["syn"] by default', None, "tcp_flags", varies=False),
-        "window": FieldKind(_whole(16), "Window; 65,535 by default", None, "tcp_window", varies=False),
+        "seq": FieldKind(_whole(32), "Sequence number", None, "tcp_seq", filled="0"),
+        "ack": FieldKind(_whole(32), "Acknowledgment number", None, "tcp_ack", filled="0"),
+        "flags": FieldKind(_FLAGS, "Flags", None, "tcp_flags", varies=False, filled='["syn"]'),
+        "window": FieldKind(_whole(16), "Window", None, "tcp_window", varies=False, filled="65535"),
         "options": FieldKind(_hex(40, 4), "Options as on the wire", varies=False),
     }),
     "icmp": HeaderType(8, ("ipv4",), _echo("icmp", 8)),

@@ -22,6 +22,8 @@ class RecordHead:
     facts: Mapping[str, str] = field(default_factory=dict)  # versions
     unread: Mapping[str, str] = field(default_factory=dict)  # what could not be read, and why
     are_totals: bool = False  # text that a device printed once: counts since it began, over a time that is not known
+    truncated: Mapping[str, str] = field(default_factory=dict)  # of texts: files of which only the begin was read
+    missing: Mapping[str, str] = field(default_factory=dict)  # of texts: commands, and what they would show
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class TextReading:
     variant: str  # as of a RecordHead, and so the rest
     ports: tuple[str, ...]
     facts: Mapping[str, str]
-    unread: Mapping[str, str]
+    missing: Mapping[str, str]
     elapsed_s: float  # in which its threads counted; 1 where that is not known: shares do not depend on it
     counters: Mapping[str, int]
     gauges: Mapping[str, float]
@@ -99,3 +101,5 @@ class Watched:
     unread: Mapping[str, str] = field(default_factory=dict)  # what could not be read, and why
     unsure: Mapping[str, int] = field(default_factory=dict)  # place -> frames of drops that may not be counted yet
     left_out: int = 0  # readings, since ports or threads came or went, or counters were reset meanwhile
+    truncated: Mapping[str, str] = field(default_factory=dict)  # as of a RecordHead
+    missing: Mapping[str, str] = field(default_factory=dict)  # likewise

@@ -63,8 +63,8 @@ DURATION: Final = Choice({
     "fixed_seconds": Record({"seconds": real(0.001, LONGEST_S), "gap": GAP, "delay": DELAY}, (), {"seconds": 1.0}),
     "burst": Record({
         "bursts": whole(0, (1 << 32) - 1),
-        "packets": whole(1, 1 << 20, "back to back, whatever the rate is, which says when the next burst begins"),
-        "gap": GAP,
+        "packets": whole(1, 1 << 20, "back to back, if inter_burst_gap is more than 12 bytes"),
+        "gap": only((12,), "as on the wire"),
         "inter_burst_gap": Choice(_all(_UNITS, real(0, 1e12)), "bytes", {},
                                   {"bytes": 12.0, "nanoseconds": 96.0, "microseconds": 0.096}),
     }, (), {"bursts": 0, "packets": 1}),

@@ -12,13 +12,13 @@ from pinchpoint.report.trend import Case, junit
 
 _SAID: Final = {
     State.REGRESSION: ("❌", "HEAD is worse by more than the margin of {margin}"),
-    State.MIND: ("⚠️", "not surely worse by more than the margin of {margin}"),
+    State.MIND: ("⚠️", "not clearly worse by more than the margin of {margin}"),
     State.PASSED: ("✅", "not worse by more than the margin of {margin}"),
     State.UNDECIDED: ("❔", "could not be decided"),
 }
 _ANNOTATED: Final = {
     State.REGRESSION: ("error", "regression"),
-    State.MIND: ("warning", "within the margin, or not surely beyond it"),
+    State.MIND: ("warning", "within the margin, or not clearly beyond it"),
     State.UNDECIDED: ("warning", "could not be decided"),
 }
 _HEADINGS: Final = {
@@ -34,7 +34,7 @@ def headline(judgements: Sequence[Judged], margin: float) -> str:
         return f"HEAD is worse than BASE by more than {units.percent(margin)}"
     if State.UNDECIDED in states or not states:
         return "It could not be decided whether HEAD is worse than BASE"
-    return f"HEAD is not surely worse than BASE by more than {units.percent(margin)}"
+    return f"HEAD is not clearly worse than BASE by more than {units.percent(margin)}"
 
 
 def render_junit(judgements: Sequence[Judged], margin: float, took_s: float | None = None) -> str:

@@ -104,7 +104,8 @@ def _reading(curve: Curve, metrics: Sequence[str]) -> str:
         said.append("Light bars: the loads at which 10 to 90 % of the trials lose")
     said += [sentence for bound, sentence in _MARKED.items() if bound in bounds]
     if any(_why_none(point, name) for point in curve.points for name in metrics):
-        said.append("Crosses at the bottom were tried and have no number, and no line runs over them")
+        crosses = "Crosses at the bottom mark levels that were tried but have no number"
+        said.append(f"{crosses}; lines are not drawn across them")
     if any(_minds(point, name) for point in curve.points for name in point.notes):
         said.append("Other open markers have a note (hover)")
     return "".join(f"{sentence}. " for sentence in said) + "Point at a marker for its verdict."

@@ -166,6 +166,10 @@ def _figures(watched: Watched) -> Iterator[str]:
         yield f"{readings} left out: ports or threads were added, removed or restarted meanwhile"
     for name, why in watched.unread.items():
         yield f"not read: {name}: {why.partition(NEWLINE)[0]}"
+    for name, read in watched.truncated.items():
+        yield f"truncated: {name}: {read}"
+    for command, tells in watched.missing.items():
+        yield f"missing: {command} (would show {tells})"
 
 
 def _cause(suspicion: Suspicion) -> str:

@@ -30,6 +30,7 @@ from pinchpoint.report.number_views import cell_of
 from pinchpoint.report.tables import ABSENT, Cell, Table, table_of
 
 TITLE: Final = "Theirs and ours"
+_ONCE: Final = "one bench per number: variation between benches is not included"
 _MARKS: Final = {
     ConclusionOutcome.CONFIRMED: "good",
     ConclusionOutcome.CONTRADICTED: "bad",
@@ -70,8 +71,8 @@ def _conclusions(judged: Sequence[JudgedConclusion]) -> Table:
 
 def _conclusion(judged: JudgedConclusion) -> tuple[Cell, Cell, Cell, Cell]:
     conclusion = judged.conclusion
-    once = "" if judged.repeats > 1 or judged.outcome is ConclusionOutcome.NOT_DECIDABLE else "on one bench each"
-    notes = tuple(filter(None, (_needs(judged), *judged.reasons, once)))
+    is_once = judged.repeats <= 1 and judged.outcome is not ConclusionOutcome.NOT_DECIDABLE
+    notes = tuple(filter(None, (_needs(judged), *judged.reasons, _ONCE if is_once else "")))
     return (
         Cell(conclusion.says, notes=(_test(conclusion), f"source: {conclusion.source}")),
         _labelled({label: units.times(ratio) for label, ratio in judged.theirs.items()}),

@@ -180,7 +180,7 @@ SECTIONS: Final[Mapping[Form, tuple[Section, ...]]] = {
         Section(
             "26.1", "Throughput", ("rates",), ("NDR", "NDR throughput"), 'measure = "rates" measures it',
             "By RFC 1242 no frame of a trial of 60 s is lost: search.method = \"mlrsearch\" with exceed_ratio = 0 and "
-            "trials of 60 s. An NDR of which half of the trials lose nothing is a median.",
+            "trials of 60 s. An NDR at which half of the trials lose nothing is a median.",
         ),
         Section(
             "26.2", "Latency", ("rates",), (), 'measure = "rates" measures it at shares of the throughput',

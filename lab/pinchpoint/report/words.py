@@ -137,14 +137,14 @@ def mode_lines(result: ScenarioResult) -> tuple[str, ...]:
 
 def modes_told(modes: Sequence[ModeRates]) -> tuple[str, str]:
     """A heading and a sentence above the table of modes: whether they explain the band."""
-    met = "The cores of this machine were met at several distances, or beside a neighbour."
+    met = "During the search the distance between the cores changed, or a neighbour was active."
     often = [mode for mode in modes if _mode_share(mode, modes) >= BAND_SHARE]
     if len(often) < 2:
-        return "Modes of the cores", f"{met} Nearly all trials were in one of them, so they do not explain the band."
+        return "Modes of the cores", f"{met} Nearly all trials were in one mode, so modes do not explain the band."
     known = [mode.median_fps for mode in often if mode.median_fps]
     if len(known) == len(often) and max(known) < (1 + _SAME_RATE) * min(known):
-        return "Modes of the cores", f"{met} The rate is nearly the same in each, so they do not explain the band."
-    return "What explains the band: modes of the cores", f"{met} The rate follows them."
+        return "Modes of the cores", f"{met} The rate is nearly the same in each, so modes do not explain the band."
+    return "What explains the band: modes of the cores", f"{met} The rate follows the mode."
 
 
 def mode_rate(mode: ModeRates, step: units.Step | None = None) -> str:

@@ -46,16 +46,17 @@ def begun(device: Device, attached: Attached, host: Host) -> tuple[RecordHead, B
     return RecordHead(SCHEMA, device.kind, *place, where, now, attached.facts, bracket.cannot), bracket
 
 
-def of_texts(device: Device, place: str, texts: Mapping[str, str], unread: Mapping[str, str]) -> Recording | None:
+def of_texts(device: Device, place: str, texts: Mapping[str, str], truncated: Mapping[str, str]) -> Recording | None:
     """Text that a device printed once, as a recording of one reading; None if it printed none of it.
 
-    `unread`: files of which not all was read, and why.
+    `truncated`: files of which only the begin was read, and how much.
     """
     said = device.of_texts(texts)
     if said is None:
         return None
     origin = said.variant, place, said.ports
-    head = RecordHead(SCHEMA, device.kind, *origin, "", "", said.facts, {**said.unread, **unread}, are_totals=True)
+    own = RecordHead(SCHEMA, device.kind, *origin, "", "", said.facts, are_totals=True)
+    head = replace(own, truncated=truncated, missing=said.missing)
     return Recording(device, head, (Reading(0.0, said.elapsed_s, said.counters, said.gauges),))
 
 
@@ -99,7 +100,8 @@ def watched(device: Device, head: RecordHead, seen: Sequence[Reading]) -> Watche
     seconds, left_out = 0.0 if head.are_totals else whole.elapsed_s, len(seen) - len(kept)
     shown = Watched(seconds, hops, threads, signs.values, suspicions, resets, offload)
     unsure = {hop.name: round(_late(graph, hop, seconds)) for hop in hops}
-    return replace(shown, waited=waited, unread=head.unread, left_out=left_out, unsure=unsure)
+    shown = replace(shown, unread=head.unread, truncated=head.truncated, missing=head.missing)
+    return replace(shown, waited=waited, left_out=left_out, unsure=unsure)
 
 
 def _late(graph: HopGraph, hop: Hop, seconds: float) -> float:

@@ -45,6 +45,10 @@ _MOST_SIZES, _LONGEST_MIX = 64, 1 << 16  # as the engine takes them
 _TRANSPORTS: Final = ("udp", "tcp", "icmp", "icmpv6")
 _CHECKED: Final = {"ipv4": {"ipv4"}, "l4": {*_TRANSPORTS}}
 _APART: Final = (("ipv4", "ipv6"), ("ipv4", "icmpv6"), ("ipv6", "icmp"), *combinations(_TRANSPORTS, 2))
+_NAMED: Final = {
+    "vlan": "a VLAN tag", "ipv4": "an IPv4 header", "ipv6": "an IPv6 header", "tcp": "a TCP header",
+    "icmp": "an ICMP header", "icmpv6": "an ICMPv6 header",
+}  # fmt: skip
 _FIELD: Final = re.compile(r"[a-z0-9]+(\[[0-9]{1,2}\])?\.[a-z_]+")
 
 
@@ -113,14 +117,15 @@ def _order() -> Kind:
 def _header_keys() -> Iterator[Key]:
     for key, (header, name) in KEYS.items():
         row = HEADERS[header].fields[name]
-        given = "the engine's" if row.default is None else f"{toml_of(row.default)} where there is {header}"
+        given = row.filled if row.default is None else toml_of(row.default)
+        given += f" if the frame has {_NAMED[header]}" if header in _NAMED else ""
         yield Key(key, _value(row), f"{row.doc}.", row.default if key in _PLAIN else Unset(given))
 
 
 STREAM: Final = Table(
     "stream",
     "Frames from one port to another: UDP over IPv4, unless a key of another header is there. A key of `vlan`, `ipv6`, "
-    "`tcp`, `icmp` or `icmpv6` brings its header; `layers` lists all headers. The defaults are the addresses and the "
+    "`tcp`, `icmp` or `icmpv6` adds its header; `layers` lists all headers. The defaults are the addresses and the "
     "discard port that RFC 2544 (C.2.2), RFC 5180 and RFC 863 reserve.",
     (
         Key("from", kinds.port_name(), "The port where the frames enter the DUT.", field="tx_port"),
@@ -130,14 +135,14 @@ STREAM: Final = Table(
         Key("share", kinds.number(0.001, 1000), "Its share of the load, relative to the other streams.", 1.0),
         *_header_keys(),
         Key("layers", _layers(),
-            "All headers, each by its name or as `{name = {field = value}}`. Keys above set fields of a header that "
-            "stands there once.", Unset("those of the keys")),
+            "All headers, each by its name or as `{name = {field = value}}`. A key above sets its field if `layers` "
+            "has that header exactly once.", Unset("those of the keys")),
         Key("order", _order(),
             "Which field advances fastest, which next. Names that are left out follow in the default order.",
             Computed("addresses, then ports, destinations before sources, then the others as they stand in the frame")),
         Key("flows", kinds.integer(1, MOST_FLOWS),
             "Frames after which all fields repeat, each with another five-tuple where only those vary; at most the "
-            "product of the numbers of values.", Computed("that product")),
+            "product of the numbers of values.", Computed("the product of the numbers of values")),
         Key("together", kinds.boolean(),
             "The fields advance together, each by one with every frame, as other generators have it, instead of one "
             "after the other; `flows` is then at most the least common multiple of the numbers of values.",

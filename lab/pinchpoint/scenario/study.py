@@ -60,7 +60,7 @@ def load_study(
     elements = [*curves, *requests, *concluded]
     _check_groups(source, [*elements, *told], stems)
     _check_factors(source, elements, sweeps)
-    _check_pairs(source, requests, concluded, sweeps)
+    _check_pairs(source, requests, concluded, sweeps, has_every_level=not quick and not changes)
     curves_found = [figures for curve in curves if (figures := published(source, folder, curve))]
     if source.problems or wrong:
         raise InputError("\n".join([*([source.error().message] if source.problems else []), *wrong]))
@@ -131,9 +131,17 @@ def _check_groups(source: Source, elements: Sequence[Element], stems: Sequence[s
 
 
 def _check_pairs(
-    source: Source, findings: Sequence[Element], conclusions: Sequence[Element], sweeps: Mapping[str, Sweep]
+    source: Source,
+    findings: Sequence[Element],
+    conclusions: Sequence[Element],
+    sweeps: Mapping[str, Sweep],
+    *,
+    has_every_level: bool,
 ) -> None:
-    """The two points of a comparison, and what a conclusion expects of them."""
+    """The two points of a comparison, and what a conclusion expects of them.
+
+    `has_every_level`: the sweeps have all levels of their files, not those of the short form or of changes.
+    """
     for finding in findings:
         chosen = [key for key in ("over", "under") if finding.values.get(key)]
         if chosen and (len(chosen) < 2 or finding.values.get("kind") != "compare"):
@@ -145,22 +153,24 @@ def _check_pairs(
         if least is None and most is None:
             source.problem(conclusion.at, 'expected "least", "most" or both')
         elif least is not None and most is not None and least > most:
-            source.problem((*conclusion.at, "most"), f"expected a number from {least:g}, which is `least`")
+            source.mismatch((*conclusion.at, "most"), f"a number from {least:g}, which is `least`", most)
     for element in (*findings, *conclusions):
         group, against = element.values.get("group", ""), element.values.get("against", "")
-        _check_levels(source, element, "over", sweeps.get(group))
-        _check_levels(source, element, "under", sweeps.get(against or group))
+        for key, sweep in (("over", sweeps.get(group)), ("under", sweeps.get(against or group))):
+            if sweep is not None:
+                _check_levels(source, element, key, sweep, has_every_level=has_every_level)
 
 
-def _check_levels(source: Source, element: Element, key: str, sweep: Sweep | None) -> None:
-    """The factors of which a point's levels are given are those of its sweep."""
-    if sweep is None:
-        return
-    names = [factor.name for factor in sweep.factors]
-    for name in element.values.get(key, ()):
-        if name not in names:
-            known = f"levels of factors of {sweep.group} ({', '.join(names) or 'there is none'})"
+def _check_levels(source: Source, element: Element, key: str, sweep: Sweep, *, has_every_level: bool) -> None:
+    """The factors of which a point's levels are given are those of its sweep, and so are the levels."""
+    levels = {factor.name: factor.levels for factor in sweep.factors}
+    for name, level_given in element.values.get(key, {}).items():
+        if name not in levels:
+            known = f"levels of factors of {sweep.group} ({', '.join(levels) or 'there is none'})"
             source.mismatch((*element.at, key), known, name)
+        elif has_every_level and level_given not in levels[name]:
+            known = f"a level of {name} ({', '.join(map(show, levels[name]))})"
+            source.mismatch((*element.at, key), known, level_given)
 
 
 def _check_factors(source: Source, elements: Sequence[Element], sweeps: Mapping[str, Sweep]) -> None:

@@ -248,7 +248,7 @@ CONCLUSION: Final = Table(
     "What the original concludes, as the ratio of two points with an expected outcome (a finding of kind `compare`). "
     "It is confirmed, contradicted, or not decidable here.",
     (
-        Key("says", kinds.text(LONGEST_SENTENCE), "The conclusion, in words of your own."),
+        Key("says", kinds.text(LONGEST_SENTENCE), "What `least` and `most` test, in words of your own."),
         Key("source", kinds.text(), "Where the original says so, or has the figures."),
         Key("group", WORD, "The scenario file, without `.toml`, of the point whose number is divided."),
         Key("metric", kinds.text(60), "The metric of both points."),

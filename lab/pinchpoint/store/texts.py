@@ -25,7 +25,7 @@ class Texts:
     """What was found, by the file's name within the folder."""
 
     texts: dict[str, str]
-    unread: dict[str, str]  # files of which not all was read, and why
+    truncated: dict[str, str]  # files of which only the begin was read, and how much
 
 
 def read_texts(path: Path, marks: Sequence[bytes]) -> Texts:
@@ -46,9 +46,9 @@ def read_texts(path: Path, marks: Sequence[bytes]) -> Texts:
             continue
         if len(content) == room:
             content = content.rpartition(b"\n")[0]
-            found.unread[name] = f"only the first {units.number(len(content) / 1e6)} MB were read"
+            found.truncated[name] = f"first {units.number(len(content) / 1e6)} MB read"
         found.texts[name] = content.decode(errors="replace")
-        left -= room if name in found.unread else len(content)
+        left -= room if name in found.truncated else len(content)
         if left <= 0:
             break
     return found

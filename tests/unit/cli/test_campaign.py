@@ -15,7 +15,7 @@ from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.model.campaign import Bench, Campaign, Control, Entry, Requirement, Unit, What
 from pinchpoint.model.errors import InputError
-from pinchpoint.model.result import Outcome, RunResult
+from pinchpoint.model.result import Outcome, RateStatus, RunResult
 from pinchpoint.run.checkpoint import require_same
 from pinchpoint.run.run import unmeasured
 from pinchpoint.run.stored import StoredRun
@@ -103,6 +103,16 @@ def test_a_campaign_that_measured_nothing_has_not_succeeded(folder):
     result = unmeasured(parse(scenario_text(), "x.toml"), Outcome.IMPOSSIBLE, "planted", 0.0)
     made.run.write_result(RunResult(SCHEMA, "going", True, (result,)))
     assert cli._code(made, StoredRun(made.run), False, HOW) == 4
+
+
+def test_a_campaign_of_which_every_rate_was_refused_could_not_be_decided(folder, capsys):
+    made = folder(asked())
+    measured = next(scenario for scenario in sample_run()[1].scenarios if scenario.rates)
+    refused = tuple(replace(rate, status=RateStatus.REFUSED, reason="no quiet trial") for rate in measured.rates)
+    result = replace(measured, rates=refused, metrics=())
+    made.run.write_result(RunResult(SCHEMA, "going", True, (result,)))
+    assert cli._code(made, StoredRun(made.run), False, HOW) == 9
+    assert "could not be decided: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("address", ["local", "", "10.0.0.1", "ray://10.0.0.1:10001", "10.0.0.1:x", ":6379"])

@@ -159,13 +159,16 @@ def test_check_tells_points_and_time_of_sweeps_and_studies(mine, swept):
 def test_check_warns_of_cpus_that_this_machine_has_not(swept, monkeypatch, capsys):
     monkeypatch.setattr(Local, "cpus", lambda _: frozenset({0}))
     assert main(["check", str(swept)]) == 0
-    assert f"{swept}: warning: CPU 1 cannot be used on this machine; usable: 0\n" in capsys.readouterr().err
+    told = "dut.pmd_cpus: CPU 1 cannot be used on this machine (usable: 0); change it or use --set 'dut.pmd_cpus=[0]'"
+    assert f"{swept}: warning: {told}\n" in capsys.readouterr().err
 
 
 def test_check_refuses_what_a_program_of_this_machine_refuses(swept, monkeypatch, capsys):
     monkeypatch.setattr(OvsDevice, "refused", lambda *_: iter(["x.toml:3: refused", "x.toml:4: refused"]))
     assert main(["check", str(swept)]) == 2
-    assert "x.toml:3: refused\nx.toml:4: refused" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "x.toml:3: refused\nx.toml:4: refused" in told
+    assert "rule syntax: ovs-actions(7)" in told
     assert main(["check", "--json", str(swept)]) == 2
     assert '"x.toml:4: refused"' in capsys.readouterr().out
 

@@ -378,3 +378,14 @@ def test_every_rule_that_ovs_ofctl_refuses_is_told_with_its_place():
         "x.toml:11: ovs-ofctl refuses this rule: unknown action bogus: in_port=1,ip,nw_dst=10.0.0.3,actions=bogus",
     ]
     assert [len(lines) for lines in host.asked] == [3, 2, 1], "the rules of alike scenarios are read once"
+
+
+def test_rules_that_ovs_ofctl_cannot_read_at_all_name_their_file(monkeypatch):
+    def fails(argv, timeout_s):
+        raise CommandFailed(argv, "ovs-ofctl: out of memory")
+
+    host = Judging()
+    monkeypatch.setattr(host, "run", fails)
+    wanted = scenario(bridges=(Bridge("br0", (Rule("actions=drop", 6),)),))
+    told = "x.toml: ovs-ofctl does not read the rules: ovs-ofctl: out of memory"
+    assert list(refused_rules([wanted, wanted], host, "/tmp/x")) == [told]

@@ -104,13 +104,13 @@ def test_pmd_stats_show_names_a_busy_thread_and_what_it_is_busy_with():
     cells = {column.key: [cell.text for cell in column.cells] for column in view.threads.columns}
     assert (cells["busy"], cells["passes"], cells["received"]) == (["99.0 %"], ["2.00"], ["9,000,000"])
     assert view.about.startswith("totals"), "how long it counted is not known: no rates"
-    assert "not read: coverage/show: not among the texts: what the datapath dropped" in view.figures
+    assert "missing: coverage/show (would show what the datapath dropped)" in view.figures
 
 
 def test_each_output_is_known_by_its_own_lines_however_the_files_are_called():
     together = {"a": STATS + QUEUES + COVERAGE, "dump-ports_br0": PORTS, "c": DESCRIPTIONS + SHOW, "d": FLOWS}
     found = said(**together)
-    assert found.unread == {}
+    assert found.missing == {}
     assert found.threads[0].ports == ("left",)
     receives, datapath, sends = found.hops
     assert (receives.frames_in, receives.frames_out) == (9_001_000, 9_000_000), "the tunnel's frames are others' too"
@@ -158,7 +158,7 @@ def test_the_bridges_own_port_is_known_however_it_is_written():
 def test_without_a_dump_of_flows_nothing_is_said_of_masks():
     found = of_texts(OVS, "", {"show": "netdev@ovs-netdev:\n  lookups: hit:5 missed:1 lost:0\n  flows: 7\n"}, {})
     assert not [name for name in found.readings[0].gauges if "masks" in name or "offload" in name]
-    assert "dpctl/dump-flows -m" in found.head.unread
+    assert "dpctl/dump-flows -m" in found.head.missing
     assert of_texts(OVS, "", {"flows": FLOWS}, {}).readings[0].gauges["ovs/exercised/flows"] == 1.0
 
 

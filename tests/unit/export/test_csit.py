@@ -99,12 +99,18 @@ def test_streams_of_a_direction_are_added_up_and_the_other_direction_is_the_reve
     assert counts == {"forward": 200, "reverse": 100}
 
 
-@pytest.mark.parametrize(("shares", "histogram"), [([0.1, 0.5, 0.9], None), ([0.0, 0.1, 0.4, 0.9], None),
-                                                   ([0.0, 0.1, 0.5, 0.9], "")])  # fmt: skip
-def test_latency_without_all_loads_or_without_histograms_is_left_out_by_name(shares, histogram):
+@pytest.mark.parametrize(
+    ("shares", "histogram", "why"),
+    [
+        ([0.1, 0.5, 0.9], None, "missing: 0 %; as shares of the NDR: latency.at = [0.0101]"),
+        ([0.0, 0.1, 0.4, 0.9], None, "missing: 50 % (1.56 Mpps); as shares of the NDR: latency.at = [0.503]"),
+        ([0.0, 0.1, 0.5, 0.9], "", "a stream has no latency histogram"),
+    ],
+)
+def test_latency_without_all_loads_or_without_histograms_is_left_out_with_the_reason(shares, histogram, why):
     case = timed(shares, histogram=histogram)
     assert "latency_forward" not in case.document["result"]
-    assert any(line.startswith("latency_forward") and "latency.at = " in line for line in case.left_out)
+    assert any(line.startswith("latency_forward") and line.endswith(why) for line in case.left_out)
 
 
 def test_a_histogram_that_cannot_be_read_names_its_trial():

@@ -165,9 +165,9 @@ def test_tcp_over_ipv6_has_its_addresses_ports_and_flags(written):
 def test_a_profile_with_other_streams_for_direction_1_says_how_to_get_them(written):
     both = packet('Ether()/IP(src=("16.0.0.1", "48.0.0.1")[direction])/UDP()')
     streams, told = written(both)
-    assert len(streams) == 1 and "direction 1 has 1 more stream: --both-ways" in told
+    assert len(streams) == 1 and "direction 1 has 1 stream of its own; --both-ways imports them too" in told
     streams, told = written(both, "--both-ways")
-    assert len(streams) == 2 and "more stream" not in told
+    assert len(streams) == 2 and "of its own" not in told
     assert "more stream" not in written(packet(PACKET))[1]
 
 

@@ -57,7 +57,7 @@ def test_each_conclusion_stands_with_its_test_both_ratios_and_its_outcome() -> N
     says, theirs, ours, outcome = (column.cells for column in table.columns)
     assert [cell.text for cell in outcome] == ["confirmed", "contradicted", "not decidable here"]
     assert [cell.mark for cell in outcome] == ["good", "bad", "mind"]
-    assert outcome[0].notes == ("on one bench each",)
+    assert outcome[0].notes == ("one bench per number: variation between benches is not included",)
     assert outcome[2].notes == ("needs a bench with 64 CPUs (2 here), 2 physical NUMA nodes (1 here)",)
     assert {cell.text for cell in theirs} == {"0.545 x"}
     assert {cell.text for cell in ours} == {"0.33 x [0.329 .. 0.332]"}, "what was seen stands there in any case"

@@ -75,9 +75,9 @@ def test_modes_explain_the_band_only_where_each_is_met_often_and_has_a_rate_of_i
     near = ModeRates("near", 14.0, 60, 12.0, (), share=0.6, median_fps=3.4e6)
     far = ModeRates("far", 155.0, 40, 8.0, (), share=0.4, median_fps=2.1e6)
     heading, told = words.modes_told((near, far))
-    assert heading.startswith("What explains the band") and told.endswith("The rate follows them.")
+    assert heading.startswith("What explains the band") and told.endswith("The rate follows the mode.")
     rare = words.modes_told((replace(near, share=0.99), replace(far, share=0.01)))
-    assert rare[0] == "Modes of the cores" and "Nearly all trials were in one of them" in rare[1]
+    assert rare[0] == "Modes of the cores" and "Nearly all trials were in one mode" in rare[1]
     alike = words.modes_told((near, replace(far, median_fps=3.38e6)))
     assert "nearly the same in each" in alike[1] and "follows" not in alike[1]
 

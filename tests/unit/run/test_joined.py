@@ -134,7 +134,7 @@ def test_files_of_several_hosts_are_joined_on_the_command_line(tmp_path, capsys)
     ("words", "why"),
     [
         (("{file}", "{folder}"), "expected a recording"),
-        (("{file}", "{file}", "--wire", "a=b", "--wire", "c=d"), "2 recordings and 2 --wire"),
+        (("{file}", "{file}", "--wire", "a=b", "--wire", "c=d"), "expected 1 --wire for 2 recordings, found 2"),
         (("{file}", "{file}", "--wire", "a"), "expected PORT=PORT"),
         (("{file}", "{file}", "--wire", "a=b"), "no port a"),
         (("--wire", "a=b"), "joins the recordings"),

@@ -298,18 +298,26 @@ def test_text_that_a_switch_printed_is_read_from_a_file_or_a_folder(printed, pla
     said = " ".join(capsys.readouterr().out.split())
     assert "PMD core 2 99.0 %" in said
     assert "likely: many masks" in said
-    assert "not read: ovs-ofctl dump-ports BRIDGE" in said
+    assert "missing: ovs-ofctl dump-ports BRIDGE (would show what each port received" in said
 
 
 def test_text_that_no_switch_printed_is_bad_input(tmp_path, capsys):
     (tmp_path / "notes.txt").write_text("PMD core 2 is slow\n")
     assert main(["watch", str(tmp_path / "notes.txt")]) == 2
     assert "expected a recording of `pinchpoint watch --record`, or what" in capsys.readouterr().err
-    assert main(["watch", str(tmp_path)]) == 3
-    assert "no running switch found there" in capsys.readouterr().err
+    assert main(["watch", str(tmp_path)]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "no running switch found there, nor output of Open vSwitch commands; expected e.g. pmd-stats-show" in said
 
 
-@pytest.mark.parametrize("option", [("--for", "1s"), ("--record", "new.jsonl"), ("--wire", "a=b")])
+def test_a_packed_report_is_to_be_unpacked_first(tmp_path, capsys):
+    packed = tmp_path / "sosreport-a.tar.xz"
+    packed.write_bytes(b"\xfd7zXZ\x00 packed")
+    assert main(["watch", str(packed)]) == 2
+    assert f"unpack it first: tar xf {packed}" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("option", [("--for", "1s"), ("--every", "2s"), ("--record", "new.jsonl"), ("--wire", "a=b")])
 def test_options_of_a_running_switch_are_refused_with_text(printed, option, capsys):
     assert main(["watch", str(printed), *option]) == 2
     assert option[0] in capsys.readouterr().err

@@ -187,7 +187,12 @@ def test_the_first_of_several_figures_counts_where_the_study_says_so(folder: Pat
         ),
         ("under = { bridges = 2 }", "", "conclusion[1].under: missing; expected a table of numbers"),
         ("least = 0.95\nmost = 1.05", "", 'conclusion[1]: expected "least", "most" or both'),
-        ("most = 1.05", "most = 0.9", "conclusion[1].most: expected a number from 0.95, which is `least`"),
+        ("most = 1.05", "most = 0.9", "conclusion[1].most: expected a number from 0.95, which is `least`, found 0.9"),
+        (
+            "under = { bridges = 2 }",
+            "under = { bridges = 3 }",
+            "conclusion[1].under: expected a level of bridges (2, 10, 20, 50), found 3",
+        ),
         (
             "most = 1.05",
             'most = 1.05\nagainst = "snat"',

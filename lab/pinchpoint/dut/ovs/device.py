@@ -21,7 +21,7 @@ from pinchpoint.dut.ovs.in_service import attach
 from pinchpoint.dut.ovs.kinds import kinds_of
 from pinchpoint.dut.ovs.live import OvsLive
 from pinchpoint.dut.ovs.places import OvsPlaces
-from pinchpoint.dut.ovs.ports import refused_rule, refused_rules, refused_vdpa
+from pinchpoint.dut.ovs.ports import RULE_SYNTAX, refused_rule, refused_rules, refused_vdpa
 from pinchpoint.dut.ovs.spec import DEFAULT_MB, IN_KERNEL, KEYS, TYPES, Datapath, OvsPort, pinned_queues, rules, spec
 from pinchpoint.dut.places import Places
 from pinchpoint.engine.protocol import BackendName
@@ -161,6 +161,8 @@ class OvsDevice(counters.CountedDevice):
 
     largest_frame: ClassVar[int] = 1518  # its ports keep their MTU of 1500
     text_marks: ClassVar[tuple[bytes, ...]] = printed_texts.MARKS
+    text_example: ClassVar[str] = "pmd-stats-show"
+    rule_syntax: ClassVar[str] = RULE_SYNTAX
 
     def read(self, raw: RawScenario) -> Callable[[], Read]:
         """Bridges, rules, ports and settings."""

@@ -37,6 +37,7 @@ from pinchpoint.model.errors import BenchError
 from pinchpoint.model.scenario import Scenario
 
 _PROTOCOLS = "OpenFlow10,OpenFlow13,OpenFlow14,OpenFlow15"
+RULE_SYNTAX = "rule syntax: ovs-actions(7), ovs-fields(7)"
 _OFCTL = ("ovs-ofctl", "-O", "OpenFlow14")
 _PORT = re.compile(r"\{[^{}]*\}")
 _MOST_REFUSED = 20  # of a file: the program stops at the first
@@ -290,14 +291,15 @@ def refused_rule(error: CommandFailed, scenario: Scenario, places: OvsPlaces) ->
     line = rule_place(bridge, int(match[1]))
     place = f"{scenario.path}:{line}" if line else f"{scenario.path}: {bridge.name}"
     refusal = f"{place}: the switch refused this rule: {match[2]}"
-    return BenchError(refusal, "rule syntax: ovs-actions(7), ovs-fields(7)")
+    return BenchError(refusal, RULE_SYNTAX)
 
 
 def refused_rules(scenarios: Iterable[Scenario], host: Host, folder: str) -> Iterator[str]:
     """The rules that ovs-ofctl does not read, each with its place; none where it is not installed."""
     if host.which("ovs-ofctl") is None:
         return
-    rules = list(dict.fromkeys(rule for scenario in scenarios for rule in _written(scenario)))
+    every = list(scenarios)
+    rules = list(dict.fromkeys(rule for scenario in every for rule in _written(scenario)))
     file = f"{folder}/rules.txt"
     for _ in range(_MOST_REFUSED):
         host.write(file, "".join(f"{text}\n" for _, text in rules))
@@ -306,7 +308,8 @@ def refused_rules(scenarios: Iterable[Scenario], host: Host, folder: str) -> Ite
         except CommandFailed as error:
             match = re.search(re.escape(file) + r":(\d+): (.*)", error.output)
             if not match:
-                yield f"ovs-ofctl does not read the rules: {error.output}"
+                paths = ", ".join(dict.fromkeys(str(scenario.path) for scenario in every))
+                yield f"{paths}: ovs-ofctl does not read the rules: {error.output}"
                 return
             place, text = rules.pop(int(match[1]) - 1)
             yield f"{place}: ovs-ofctl refuses this rule: {match[2]}: {text}"

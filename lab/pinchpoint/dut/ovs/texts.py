@@ -142,8 +142,8 @@ def read(texts: Mapping[str, str]) -> TextReading | None:
     gauges |= {"elapsed_s/pmd": elapsed_s, **kinds}
     told = {} if polls and polling is None else {"datapath": str(datapath)}
     facts = {**told, "files": str(len(texts))}
-    unread = dict(_missing(given, counters, in_userspace, polls))
-    return TextReading(str(datapath), tuple(ports), facts, unread, elapsed_s, counters, gauges)
+    missing = dict(_missing(given, counters, in_userspace, polls))
+    return TextReading(str(datapath), tuple(ports), facts, missing, elapsed_s, counters, gauges)
 
 
 def _polling(given: Sorted) -> Datapath | None:
@@ -177,7 +177,7 @@ def _missing(given: Sorted, counters: Mapping[str, int], in_userspace: bool, pol
     }  # fmt: skip
     for command, is_missing in missing.items():
         if is_missing:
-            yield command, f"not among the texts: {_TELLS[command]}"
+            yield command, _TELLS[command]
 
 
 def _ports(given: Sorted, datapath: Datapath) -> tuple[dict[str, dict[str, int]], dict[str, float]]:
