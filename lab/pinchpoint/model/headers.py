@@ -272,12 +272,17 @@ class FieldValues:
     @property
     def is_run(self) -> bool:
         """Whether they are consecutive numbers in their order."""
-        return self.step == 1 and not self.listed and self.drawn is None and self.exponent is None
+        return self.step == 1 and not self.listed and not self.is_drawn
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether they are random numbers, or ranks of Zipf's law."""
+        return self.drawn is not None or self.exponent is not None
 
     @property
     def distinct(self) -> int:
-        """How many different ones there are; of random ones at most."""
-        return len(set(self.listed)) or self.count
+        """How many different ones there are; of those drawn at most."""
+        return len(set(self.listed)) or min(self.count, len(self.numbers))
 
     @property
     def numbers(self) -> Sequence[int]:

@@ -368,8 +368,50 @@ def test_the_smallest_frames_of_a_stream_have_room_for_its_headers() -> None:
         ('ipv4_dst = "10.0.0.1-10.0.0.9"\nvlan = "1-5"', 9),
         ('ipv4_dst = "10.0.0.1-10.0.0.9"\nudp_dst = [[5, 2], [6, 1]]', 18),
         ('ipv4_dst = "10.0.0.1-10.0.0.9"\nudp_dst = { zipf = 1, first = 5, count = 4 }', 36),
+        ('udp_src = { random = "1024-1033", count = 65536 }', 10),
+        ('udp_src = [5, 5, 6, 6]\nudp_dst = "1-6"\ntogether = true', 12),
         ("vlan = 5", 1),
     ],
 )
 def test_five_tuples_are_those_of_addresses_and_ports(more: str, count: int) -> None:
     assert frames.five_tuples(stream(more)) == count
+
+
+@pytest.mark.parametrize(
+    ("more", "sent", "exact"),
+    [
+        ('ipv4_dst = "10.0.0.1-10.0.0.9"', 4, True),
+        ('ipv4_dst = "10.0.0.1-10.0.0.9"\nvlan = "1-5"\norder = ["vlan"]', 44, False),
+        ('ipv4_dst = "10.0.0.1-10.0.0.9"\nvlan = "1-5"\norder = ["vlan"]', 45, True),
+        ("udp_dst = [[5, 2], [6, 1]]", 2, False),
+        ("udp_dst = [[5, 2], [6, 1]]", 3, True),
+        ('udp_dst = { random = "1-9", count = 9 }', 1000, False),
+        ("udp_dst = { zipf = 1, first = 5, count = 4 }", 1000, False),
+    ],
+)
+def test_five_tuples_are_a_bound_where_some_are_drawn_or_come_again_before_all_were_sent(
+    more: str, sent: int, exact: bool
+) -> None:
+    assert frames.is_exact(stream(more), sent) is exact
+
+
+def test_fewer_frames_are_a_part_of_the_cycle_and_the_first_ranks() -> None:
+    both = 'ipv4_dst = "10.0.0.1-10.0.0.4"\nudp_dst = { zipf = 1, first = 5, count = 100 }'
+    made = frames.fewer(stream(both), 16)
+    assert (made.flows, frames.five_tuples(made)) == (4, 16)
+    assert stream_request(0, made, 1e6).fields[-1] == FieldProgram("udp.dst", Op(zipf=Zipf(4, 1.0, 1)))
+    alone = frames.fewer(stream('ipv4_dst = "10.0.0.1-10.0.0.99"\nudp_dst = { zipf = 1, first = 5, count = 9 }'), 16)
+    assert (alone.flows, frames.five_tuples(alone)) == (16, 16)
+
+
+@pytest.mark.parametrize(
+    ("more", "alike"),
+    [
+        ("ipv4_src = ['10.0.0.1', '10.0.0.9']", True),
+        ('vlan = { random = "1-99", count = 9 }', True),
+        ('ipv4_src = { random = "10.0.0.0/24", count = 9 }', False),
+        ("udp_src = { zipf = 1, first = 5, count = 9 }", False),
+    ],
+)
+def test_values_that_are_drawn_for_an_end_differ_at_the_other_end(more: str, alike: bool) -> None:
+    assert frames.turns_alike(stream(more)) is alike
