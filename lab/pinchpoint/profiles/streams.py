@@ -177,7 +177,7 @@ def _of_variable(variable: Variable | Tuple, written: FieldNumbers) -> Iterator[
     begins = {"inc": variable.least, "dec": variable.most}.get(variable.op, variable.first)
     if variable.first not in (None, begins):
         yield f"{variable.name} begins with {variable.first} there, here with the first of its values"
-    if written.is_random and written.drawn < written.count:
+    if written.is_random:
         yield f"{variable.name} is random there; here {written.drawn} random values repeat"
 
 

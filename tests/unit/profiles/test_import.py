@@ -139,6 +139,8 @@ def test_a_variable_that_begins_within_its_range_and_one_that_is_random_are_told
     assert stream["udp_src"] == "1-9" and "# v begins with 4 there" in told
     body, _ = varying("ipv4_src", "IP.src", min_value=0, max_value=(1 << 32) - 1, op="random")
     assert "# v is random there; here 65536 random values repeat" in written(body)[1]
+    body, _ = varying("udp_src", min_value=1000, max_value=1007, size=2, op="random")
+    assert "# v is random there; here 8 random values repeat" in written(body)[1], "some of the 8 are alike"
 
 
 def test_a_tag_is_a_key_and_counts_in_the_frame(written):

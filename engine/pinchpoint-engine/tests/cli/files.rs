@@ -93,9 +93,14 @@ fn all_frames_of_a_capture_are_sent_in_their_order_at_one_rate() {
     assert_eq!(destinations(&again), [1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3]);
     let told = stderr(&sent);
     assert!(
-        told.contains("x.pcapng: its 6 frames are sent in their order"),
+        told.contains("x.pcapng: its 6 frames are a stream each, in their order at low rates"),
         "{told}"
     );
+    for load in [["--rate", "max"], ["--burst", "4"]] {
+        let dry = pair(&[&load[..], &["--pcap", &first, "--dry-run"]].concat());
+        let told = stderr(&dry);
+        assert!(told.ends_with("are a stream each\n"), "{told}");
+    }
 }
 
 #[test]
