@@ -13,6 +13,7 @@ from pinchpoint.model.headers import (
     SIGNATURE_BYTES,
     FieldValues,
     length,
+    mixes_groups,
     read,
 )
 from pinchpoint.model.scenario import Layers, Range, Stream
@@ -132,7 +133,9 @@ def macs(stream: Stream) -> FieldValues:
 
 def is_group(values: FieldValues) -> bool:
     """Whether Ethernet addresses are of groups, one of them at least (IEEE 802.3, 3.2.3)."""
-    return any(number >> 40 & 1 for number in (values.numbers[0], values.numbers[-1], *values.listed))
+    ends = values.numbers[0], values.numbers[-1]
+    is_mixed = not values.listed and mixes_groups(*ends, values.step)
+    return is_mixed or any(number >> 40 & 1 for number in (*ends, *values.listed))
 
 
 def least_bytes(frame: tuple[Placed, ...]) -> int:

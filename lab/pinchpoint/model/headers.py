@@ -383,9 +383,16 @@ def _varied(form: Format, written: Mapping[str, Any]) -> FieldValues:
         _refuse(f"a first value, step and count that stay within {form.bits} bits")
     form.number(form.text(last))
     _vary_low(form, first, last)
+    if form is _UNICAST and mixes_groups(first, last, step):
+        _refuse("unicast Ethernet addresses: a step over their first byte is a multiple of 2^41")
     return FieldValues(
         written, form.text(first), first, count, step, exponent=None if exponent is None else float(exponent)
     )
+
+
+def mixes_groups(first: int, last: int, step: int) -> bool:
+    """Whether addresses of groups may stand between these Ethernet addresses (bit 40; IEEE 802.3, 3.2.3)."""
+    return first >> 40 != last >> 40 and step % (1 << 41) != 0
 
 
 def _is_count(value: Any) -> bool:
