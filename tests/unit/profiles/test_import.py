@@ -308,7 +308,11 @@ def test_a_capture_is_found_from_the_directory_in_which_trex_is_run(imported, tm
         (packet(PACKET, "[STLVmFlowVar('v', step=0),STLVmWrFlowVar('v','IP.src')]"), 4, "step 0"),
         (packet(PACKET, "[STLVmFlowVar('v', init_value=3, step=2),STLVmWrFlowVar('v','IP.src')]"), 4, "init_value 3"),
         (packet(PACKET, "[STLVmFlowVar('v', size=1),STLVmWrFlowVar('v',6)]"), 4, "expected unicast"),
-        (packet(PACKET, "[STLVmFlowVar('v', min_value=512, max_value=1024, size=2),STLVmWrFlowVar('v',6)]"), 4, "expected unicast"),
+        (
+            packet(PACKET, "[STLVmFlowVar('v', min_value=512, max_value=1024, size=2),STLVmWrFlowVar('v',6)]"),
+            4,
+            "expected unicast",
+        ),
         (packet(PACKET, "[STLVmFlowVar('v', size=1),STLVmWrFlowVar('v','IP.tos')]"), 4, "IP.tos varies"),
         (packet(PACKET, "[STLVmFlowVar('v', size=4),STLVmWrFlowVar('v','UDP.sport')]"), 4, "not within one field"),
         (packet(PACKET, "[STLVmWrFlowVar('v','IP.src')]"), 4, "no variable"),
