@@ -1,6 +1,7 @@
 """How many TCP connections a second the engine opens: SYNs alone, and whole ones with request, answer and FINs.
 
-One core is asked for hardly more than it opened in a short probe, two cores for more and more. Connections count while
+One core is asked for hardly more than it opened in a short probe, again where it opened all of that; two cores for
+more and more. Connections count while
 others are opened: what waits for time-outs afterwards is no part of a rate. No peer of Debian's main archive opens
 connections over frames; dperf is compared if the user has built it. SYNs are compared with frames of fixed addresses,
 sent into the same port.
@@ -31,6 +32,8 @@ from pinchpoint.host.local import Local
 SERVICE = "10.0.0.100:80"
 PROBED_CPS, PROBE_S = 60_000_000, 0.2  # more than any core opens
 ASKED = 1.1  # of what the probe opened
+NOT_OPENED = 3.0  # per cent of what was asked for, at least: with fewer the rate asked for was the limit
+MOST_PROBES = 6
 SAMPLES = 10  # of the time in which connections are opened
 MOST_TUPLES = ("--clients", "16.0.0.0/22", "--client-ports", "1-65535")  # 66,976,770
 MOST_OVER_MEMIF, MOST_OVER_VETH = 3_000_000, 400_000  # a second that is asked for at last: more than are opened
@@ -66,14 +69,20 @@ def said(argv: list[str]) -> list[Mapping[str, Any]]:
 
 
 def steady(argv: list[str], counted: str, seconds: float, timeout: str) -> Sample:
-    """`connect` with `argv`, asked for a rate that it can have."""
+    """`connect` with `argv`, asked for hardly more than it can have. Raises RuntimeError if it always had all of it."""
 
     def connecting(cps: int, opening_s: float) -> list[Mapping[str, Any]]:
         load = ("--to", SERVICE, "--rate", str(cps), "--time", f"{opening_s}s", "--timeout", timeout)
         return said([*argv, *load, "--sample", f"{opening_s / SAMPLES}s"])
 
-    probed = while_opening(connecting(PROBED_CPS, PROBE_S), counted, PROBE_S)
-    return sample(connecting(round(ASKED * probed), seconds), counted, seconds)
+    asked = 0
+    for _ in range(MOST_PROBES):
+        probed = while_opening(connecting(PROBED_CPS, PROBE_S), counted, PROBE_S)
+        asked = round(ASKED * max(probed, asked))
+        measured = sample(connecting(asked, seconds), counted, seconds)
+        if measured.notes["not opened %"] >= NOT_OPENED:
+            return measured
+    raise RuntimeError(f"hardly a connection was not opened at {asked:,} a second: its rate is higher")
 
 
 def while_opening(lines: Sequence[Mapping[str, Any]], counted: str, opening_s: float) -> float:

@@ -29,6 +29,7 @@ pub mod netns;
 mod open;
 mod options;
 pub mod sched;
+mod spec;
 pub mod tcp;
 #[cfg(test)]
 mod testing;
@@ -39,7 +40,8 @@ pub mod xdp_sink;
 pub use any::{AnyPort, ThreadGuard};
 pub use availability::{Availability, availability};
 pub use error::{OpenError, OpenErrorKind};
-pub use open::{Backend, Patience, PortSpec, SessionSpec, open};
+pub use open::open;
+pub use spec::{Backend, Patience, PortSpec, SessionSpec};
 
 use pinchpoint_wire::ethernet::Mac;
 

@@ -24,7 +24,7 @@ from pinchpoint.model.causes import (
     Turns,
 )
 from pinchpoint.model.duet import RELATIVE
-from pinchpoint.model.frames import shortest, turned
+from pinchpoint.model.frames import fewer, shortest, turned, turns_alike
 from pinchpoint.model.measurement import Bound, Metric
 from pinchpoint.model.result import Outcome, Rate, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Scenario
@@ -49,8 +49,7 @@ def experiments(
 
 
 def _of_bench(scenario: Scenario, free_cpus: Collection[int]) -> Iterator[tuple[Experiment, Scenario]]:
-    few = (replace(stream, flows=min(stream.flows, FEW)) for stream in scenario.streams)
-    yield Experiment.FEW_FLOWS, replace(scenario, streams=tuple(few))
+    yield Experiment.FEW_FLOWS, replace(scenario, streams=tuple(fewer(stream, FEW) for stream in scenario.streams))
     yield Experiment.SHORT_FRAMES, replace(scenario, streams=tuple(map(shortest, scenario.streams)))
     rings = tuple(replace(port, ring=max(LARGE_RING, min(LONGER * port.ring, LARGEST_RING))) for port in scenario.ports)
     yield Experiment.LARGE_RING, replace(scenario, ports=rings)
@@ -59,8 +58,9 @@ def _of_bench(scenario: Scenario, free_cpus: Collection[int]) -> Iterator[tuple[
         yield Experiment.MORE_ENGINE_CORES, replace(scenario, engine=replace(scenario.engine, cpus=cpus))
     if not scenario.established:  # the other way a balancer takes only what its backends answer
         ways = {(stream.tx_port, stream.rx_port) for stream in scenario.streams}
-        alone = (stream for stream in scenario.streams if (stream.rx_port, stream.tx_port) not in ways)
-        yield Experiment.BOTH_WAYS, replace(scenario, streams=(*scenario.streams, *map(turned, alone)))
+        alone = [stream for stream in scenario.streams if (stream.rx_port, stream.tx_port) not in ways]
+        if all(map(turns_alike, alone)):
+            yield Experiment.BOTH_WAYS, replace(scenario, streams=(*scenario.streams, *map(turned, alone)))
 
 
 def explanation(unchanged: ScenarioResult, made: Done) -> Explanation | None:

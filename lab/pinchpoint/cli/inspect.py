@@ -34,7 +34,7 @@ from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import lower_left_session
 from pinchpoint.model import former, units
 from pinchpoint.model.errors import UNDECIDED, WORSE, BenchError, InputError, RequirementError, StoreError
-from pinchpoint.model.frames import five_tuples
+from pinchpoint.model.frames import five_tuples, is_exact
 from pinchpoint.model.result import RunInfo, RunResult
 from pinchpoint.model.scenario import Factor, Scenario, Sweep
 from pinchpoint.report.page import Form, render_form
@@ -145,7 +145,8 @@ def _scenario(sweep: Sweep) -> str:
     device = device_of(scenario)
     contents = [f"{count:,} {what}" for what, count in device.contents(scenario).items() if count]
     tuples, flows = sum(map(five_tuples, scenario.streams)), sum(stream.flows for stream in scenario.streams)
-    sent = units.counted(tuples, "five-tuple") + (f", {units.counted(flows, 'flow')}" if flows != tuples else "")
+    most = "" if all(is_exact(stream, stream.flows) for stream in scenario.streams) else "at most "
+    sent = most + units.counted(tuples, "five-tuple") + (f", {units.counted(flows, 'flow')}" if flows != tuples else "")
     pages = f"{units.counted(device.pages(scenario), 'hugepage')} of 2 MiB"
     return ", ".join((units.counted(len(scenario.ports), "port"), *contents, sent, pages))
 

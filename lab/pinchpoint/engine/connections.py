@@ -135,7 +135,7 @@ class Client(Counts, frozen=True, kw_only=True):
     most_open: int = 0  # at the same time
     unsent: int = 0  # segments of connections under way that the port did not take
     reused: int | None = None  # whose backend saw the address and port of another open one; None: not looked at
-    order: tuple[int | None, ...] | None = None  # the backend of each, as opened; of an unanswered one None
+    order: tuple[int | None, ...] | None = None  # backend by opening; None: no right first answer
 
     @property
     def failures(self) -> dict[str, int]:

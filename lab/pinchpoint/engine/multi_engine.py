@@ -286,7 +286,13 @@ def _returned(request: TrialRequest, part: Part, result: EngineResult) -> Engine
     """What one engine counted of both ways. Spacings and the order are those of both, so of neither."""
     unknown: dict[str, Any] = dict.fromkeys(("latency", "jitter", "reordered", "reordered_in_flow"))
     streams = tuple(
-        replace(counts, rx_port=request.streams[counts.stream].rx_port, round_trip=counts.latency, **unknown)
+        replace(
+            counts,
+            rx_port=request.streams[counts.stream].rx_port,
+            round_trip=counts.latency,
+            latency_histogram="",
+            **unknown,
+        )
         for counts in result.streams
     )
     return replace(result, streams=streams, workers=tuple(_worker(worker, part) for worker in result.workers))

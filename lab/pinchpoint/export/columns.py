@@ -220,7 +220,7 @@ STREAMS: Final = Table(
             ("refused", "of those, that the port's ring did not take"), ("sent", "taken by the port"),
             ("received", "distinct ones that came back"), ("lost", "offered and not received"),
             ("duplicated", "that came back more than once"), ("reordered", "after a later one"),
-            ("reordered_in_flow", "after a later one of their own five-tuple"),
+            ("reordered_in_flow", "after a later one with the same headers"),
             ("corrupt", "with a payload that is not theirs"), ("late", "of an earlier trial, or past the drain"),
         )),
         *_latency("latency"),

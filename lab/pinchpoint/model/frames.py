@@ -13,6 +13,7 @@ from pinchpoint.model.headers import (
     SIGNATURE_BYTES,
     FieldValues,
     length,
+    mixes_groups,
     read,
 )
 from pinchpoint.model.scenario import Layers, Range, Stream
@@ -91,13 +92,27 @@ def flows_of(varied: Mapping[str, FieldValues], *, together: bool) -> int:
 
 
 def five_tuples(stream: Stream) -> int:
-    """How many five-tuples its frames have; of random ones, and of a cycle that is cut off, at most."""
+    """How many five-tuples its frames have; at most, unless `is_exact`."""
     if not stream.layers:
         return stream.flows
-    own = {name: values for name, values in moving(stream).items() if _is_of_tuple(name)}
-    counts = [values.distinct for values in own.values() if values.exponent is None]
-    cycle = min(stream.flows, math.lcm(*counts) if stream.together else math.prod(counts))
-    return cycle * math.prod(values.count for values in own.values() if values.exponent is not None)
+    own = [values for name, values in moving(stream).items() if _is_of_tuple(name)]
+    counted = [values for values in own if values.exponent is None]
+    cycle = min(stream.flows, math.prod(values.distinct for values in counted))
+    if stream.together:
+        cycle = min(cycle, math.lcm(*(values.count for values in counted)))
+    return cycle * math.prod(values.count for values in own if values.exponent is not None)
+
+
+def is_exact(stream: Stream, sent: int) -> bool:
+    """Whether so many of its frames have exactly `five_tuples`, or as many as there are frames if these are fewer."""
+    varied = moving(stream)
+    own = [values for name, values in varied.items() if _is_of_tuple(name)]
+    if any(values.is_drawn for values in own):
+        return False
+    repeats = any(values.distinct < values.count for values in own)
+    if len(own) == len(varied) and not repeats:
+        return True
+    return sent >= stream.flows == flows_of(varied, together=stream.together) and not (repeats and stream.together)
 
 
 def _is_of_tuple(name: str) -> bool:
@@ -118,7 +133,9 @@ def macs(stream: Stream) -> FieldValues:
 
 def is_group(values: FieldValues) -> bool:
     """Whether Ethernet addresses are of groups, one of them at least (IEEE 802.3, 3.2.3)."""
-    return any(number >> 40 & 1 for number in (values.numbers[0], values.numbers[-1], *values.listed))
+    ends = values.numbers[0], values.numbers[-1]
+    is_mixed = not values.listed and mixes_groups(*ends, values.step)
+    return is_mixed or any(number >> 40 & 1 for number in (*ends, *values.listed))
 
 
 def least_bytes(frame: tuple[Placed, ...]) -> int:
@@ -132,9 +149,28 @@ def shortest(stream: Stream) -> Stream:
     return replace(stream, frame_bytes=least_bytes(headers(stream)), sizes=None)
 
 
+def fewer(stream: Stream, most: int) -> Stream:
+    """The same with at most so many different frames: a part of the cycle, and of Zipf's law the first ranks."""
+    flows = min(stream.flows, most)
+    left, layers = most // flows, list[Mapping[str, Mapping[str, Any]]]()
+    for layer in stream.layers:
+        ((name, fields),) = layer.items()
+        ranked = {key: values for key, values in fields.items() if isinstance(values, Mapping) and "zipf" in values}
+        for key, values in ranked.items():
+            ranked[key] = {**values, "count": min(values["count"], left)}
+            left //= ranked[key]["count"]
+        layers.append({name: {**fields, **ranked}})
+    return replace(stream, flows=flows, layers=tuple(layers))
+
+
+def turns_alike(stream: Stream) -> bool:
+    """Whether `turned` has the same five-tuples: what the engine draws depends on the name of the field."""
+    return not any(values.is_drawn and _opposite(name) != name for name, values in moving(stream).items())
+
+
 def turned(stream: Stream) -> Stream:
-    """The same five-tuples the other way round. The ports of tunnels stay: they say what follows. So do Ethernet
-    addresses where the destination is a group's, which sends nothing.
+    """The same five-tuples the other way round, where it `turns_alike`. The ports of tunnels stay: they say what
+    follows. So do Ethernet addresses where the destination is a group's, which sends nothing.
     """
     frame = headers(stream)
     kept = {before.place for before, after in pairwise(frame) if HEADERS[after.name].port}

@@ -274,12 +274,17 @@ class FieldValues:
     @property
     def is_run(self) -> bool:
         """Whether they are consecutive numbers in their order."""
-        return self.step == 1 and not self.listed and self.drawn is None and self.exponent is None
+        return self.step == 1 and not self.listed and not self.is_drawn
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether they are random numbers, or ranks of Zipf's law."""
+        return self.drawn is not None or self.exponent is not None
 
     @property
     def distinct(self) -> int:
-        """How many different ones there are; of random ones at most."""
-        return len(set(self.listed)) or self.count
+        """How many different ones there are; of those drawn at most."""
+        return len(set(self.listed)) or min(self.count, len(self.numbers))
 
     @property
     def numbers(self) -> Sequence[int]:
@@ -380,9 +385,16 @@ def _varied(form: Format, written: Mapping[str, Any]) -> FieldValues:
         _refuse(f"a first value, step and count that stay within {form.bits} bits")
     form.number(form.text(last))
     _vary_low(form, first, last)
+    if form is _UNICAST and mixes_groups(first, last, step):
+        _refuse("unicast Ethernet addresses: a step over their first byte is a multiple of 2^41")
     return FieldValues(
         written, form.text(first), first, count, step, exponent=None if exponent is None else float(exponent)
     )
+
+
+def mixes_groups(first: int, last: int, step: int) -> bool:
+    """Whether addresses of groups may stand between these Ethernet addresses (bit 40; IEEE 802.3, 3.2.3)."""
+    return first >> 40 != last >> 40 and step % (1 << 41) != 0
 
 
 def _is_count(value: Any) -> bool:

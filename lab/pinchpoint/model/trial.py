@@ -174,7 +174,7 @@ class StreamCounts:
     largest_jump: Jump | None = None
     jitter: LatencySummary | None = None  # spacings of neighbouring frames, received against sent (RFC 3550, 6.4.1)
     last_loss_s: float | None = None  # since the start: when a frame was last refused or passed over; None: never
-    reordered_in_flow: int | None = None  # of those reordered, those after a later frame of their own five-tuple
+    reordered_in_flow: int | None = None  # of those reordered, those after a later frame with the same headers
     round_trip: LatencySummary | None = None  # there and back, of a trial whose receivers send back; the counts are too
     latency_histogram: str = ""  # `model.hdr`, nanoseconds; kept of trials that measure latency, on one clock
 

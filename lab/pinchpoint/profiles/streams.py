@@ -21,7 +21,7 @@ from pinchpoint.engine.process import find_engine
 from pinchpoint.engine.streams import StreamRequest
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.model.errors import InputError
-from pinchpoint.model.headers import FCS_BYTES, MOST_FLOWS, SHORTEST_BYTES, SIGNATURE_BYTES
+from pinchpoint.model.headers import FCS_BYTES, MOST_FLOWS, SHORTEST_BYTES, SIGNATURE_BYTES, mixes_groups
 from pinchpoint.model.units import wire_bits
 from pinchpoint.profiles.declared import Layer, Stream, Tuple, Variable, Write, plain
 from pinchpoint.profiles.fields import BY_KEY, FIELDS, HEADER_BYTES, FieldNumbers, place
@@ -106,7 +106,8 @@ def _values(declared: Stream) -> dict[str, FieldNumbers]:
 
 def _check_source(line: int, key: str, values: FieldNumbers) -> None:
     """Raises ProfileLineError for source addresses that are a group's."""
-    if key == "eth_src" and any(end >> 40 & 1 for end in (values.first, values.last, abs(values.step))):
+    ends = values.first, values.last
+    if key == "eth_src" and (any(end >> 40 & 1 for end in ends) or mixes_groups(*ends, values.step)):
         raise ProfileLineError(line, f"Ether.src {values.toml(key)}: expected unicast addresses")
 
 
@@ -177,7 +178,7 @@ def _of_variable(variable: Variable | Tuple, written: FieldNumbers) -> Iterator[
     begins = {"inc": variable.least, "dec": variable.most}.get(variable.op, variable.first)
     if variable.first not in (None, begins):
         yield f"{variable.name} begins with {variable.first} there, here with the first of its values"
-    if written.is_random and written.drawn < written.count:
+    if written.is_random:
         yield f"{variable.name} is random there; here {written.drawn} random values repeat"
 
 

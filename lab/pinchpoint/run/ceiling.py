@@ -36,6 +36,7 @@ from pinchpoint.measure.standing import Listener, Stoppable, Undoable, standing_
 from pinchpoint.model import units
 from pinchpoint.model.errors import EngineError, InputError, PinchpointError, StoreError
 from pinchpoint.model.frames import headers, moving
+from pinchpoint.model.headers import FieldValues
 from pinchpoint.model.result import Ceiling, Limit, Rate, RateStatus, ScenarioResult, Verdict
 from pinchpoint.model.scenario import Scenario, Stream, Validity
 from pinchpoint.store.codec import SCHEMA, Codec
@@ -223,8 +224,9 @@ def _backends(scenario: Scenario, host: Host) -> str:
 
 
 def _stream(stream: Stream) -> str:
-    """What writing a frame costs: its size, and which fields change; not how many values they take."""
-    names = sorted(moving(stream)) if stream.flows > 1 else []
+    """What writing a frame costs: its size, and which fields change and how; not how many values they take."""
+    varied = moving(stream)
+    names = [f"{name}{_law(varied[name])}" for name in sorted(varied)]
     kind = " TCP" if stream.segment else ""
     if stream.layers:
         kind = f" {'/'.join(header.name for header in headers(stream))}"
@@ -232,8 +234,18 @@ def _stream(stream: Stream) -> str:
         keys = (name.replace("tcp.", "udp.").replace(".", "_") for name in names)
         names = sorted(keys, key=("ipv4_src", "ipv4_dst", "udp_src", "udp_dst").index)
     changing = f" varying {'+'.join(names)}" if names else ""
+    changing += " together" if stream.together and len(names) > 1 else ""
+    changing += f" in bursts of {stream.burst_frames}" if stream.burst_frames > 1 else ""
+    changing += f" wrong {'+'.join(stream.wrong_checksums)}" if stream.wrong_checksums else ""
     sizes = stream.sizes.words if stream.sizes else stream.frame_bytes
     return f"{stream.tx_port} to {stream.rx_port}{kind} {sizes} B x {stream.share:g}{changing}"
+
+
+def _law(values: FieldValues) -> str:
+    """How the values of a field follow each other; empty if they count."""
+    if values.is_drawn:
+        return " by Zipf's law" if values.drawn is None else " at random"
+    return " from a list" if values.listed else ""
 
 
 def measure_ceilings(machines: Machines, scenario: Scenario, key: str, listener: Listener) -> tuple[Ceiling, ...]:

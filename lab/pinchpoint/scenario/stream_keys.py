@@ -43,6 +43,7 @@ MIXES: Final[Mapping[str, tuple[tuple[int, int], ...]]] = {
 _PLAIN: Final = ("eth_src", "eth_dst", *RANGES)
 _MOST_SIZES, _LONGEST_MIX = 64, 1 << 16  # as the engine takes them
 _TRANSPORTS: Final = ("udp", "tcp", "icmp", "icmpv6")
+_LIVE_FIELDS, _LIVE_BYTES = 8, 3076  # of frames that the kernel makes: how many vary, and the longest
 _CHECKED: Final = {"ipv4": {"ipv4"}, "l4": {*_TRANSPORTS}}
 _APART: Final = (("ipv4", "ipv6"), ("ipv4", "icmpv6"), ("ipv6", "icmp"), *combinations(_TRANSPORTS, 2))
 _NAMED: Final = {
@@ -139,10 +140,11 @@ STREAM: Final = Table(
             "has that header exactly once.", Unset("those of the keys")),
         Key("order", _order(),
             "Which field advances fastest, which next. Names that are left out follow in the default order.",
-            Computed("addresses, then ports, destinations before sources, then the others as they stand in the frame")),
+            Computed("IP addresses, then ports, then Ethernet addresses, destinations before sources; then the others "
+                     "as they stand in the frame")),
         Key("flows", kinds.integer(1, MOST_FLOWS),
-            "Frames after which all fields repeat, each with another five-tuple where only those vary; at most the "
-            "product of the numbers of values.", Computed("the product of the numbers of values")),
+            "Frames after which all fields repeat, each with another five-tuple where ranges of its fields alone vary; "
+            "at most the product of the numbers of values.", Computed("the product of the numbers of values")),
         Key("together", kinds.boolean(),
             "The fields advance together, each by one with every frame, as other generators have it, instead of one "
             "after the other; `flows` is then at most the least common multiple of the numbers of values.",
@@ -211,7 +213,7 @@ def _settle(source: Source, element: Element, layers: Layers, most_bytes: int, b
     if "frame_bytes" in stream:
         _check_size(source, at, stream, least_bytes(frame), most_bytes)
     for word in stream.get("wrong_checksums", ()):
-        if not _CHECKED[word] & {header.name for header in frame}:
+        if not _CHECKED[word] & _checked(frame):
             source.problem((*at, "wrong_checksums"), f'expected no "{word}": these frames have no such checksum')
     asked = _order_of(source, at, stream.get("order", ()), frame)
     if is_plain:
@@ -220,9 +222,17 @@ def _settle(source: Source, element: Element, layers: Layers, most_bytes: int, b
     else:
         stream["order"] = tuple(name for name in dict.fromkeys((*asked, *sorted(varied, key=_rank))) if name in varied)
     _fill_flows(source, at, stream, varied, "the four ranges" if is_plain else f"what varies, {_names(varied)}")
-    if backend == "xdp_live" and (stream.get("sizes") or not _counts(varied, together=stream["together"])):
-        told = "expected one size, and ranges that advance one after the other, where the kernel makes the frames"
-        source.problem(at, f'{told} (engine.backend = "xdp_live")')
+    if backend == "xdp_live":
+        for expected in _not_live(stream, varied, written):
+            told = f"expected {expected}, where the kernel makes the frames"
+            source.problem(at, f'{told} (engine.backend = "xdp_live")')
+
+
+def _checked(frame: Sequence[Placed]) -> set[str]:
+    """Headers that may have a checksum: UDP over IPv4 before a tunnel has none (RFC 7348, 4.1)."""
+    names = [header.name for header in frame]
+    around = zip(["", *names[:-1]], names, [*names[1:], ""], strict=True)
+    return {name for before, name, after in around if before != "ipv4" or not (after and HEADERS[after].port)}
 
 
 def _is_plain(stream: Values, layers: Layers, written: Mapping[str, Any]) -> bool:
@@ -234,10 +244,24 @@ def _is_plain(stream: Values, layers: Layers, written: Mapping[str, Any]) -> boo
     return all(stream[key].is_run and (stream[key].count == 1 or key in RANGES) for key in _PLAIN)
 
 
-def _counts(varied: Mapping[str, FieldValues], *, together: bool) -> bool:
-    """Whether each field counts, one after the other."""
-    is_drawn = any(values.listed or values.drawn or values.exponent is not None for values in varied.values())
-    return not is_drawn and (len(varied) < 2 or not together)
+def _not_live(stream: Values, varied: Mapping[str, FieldValues], written: Mapping[str, Any]) -> Iterator[str]:
+    """What these frames would have to be for the kernel to make them: Recipe and LiveStream of the engine."""
+    if stream.get("sizes"):
+        yield "one size"
+    if stream.get("frame_bytes", 0) > _LIVE_BYTES:
+        yield f"at most {_LIVE_BYTES:,} bytes"
+    if any(values.listed or values.is_drawn for values in varied.values()):
+        yield "ranges"
+    if stream["together"] and len(varied) > 1:
+        default = "" if "together" in written else " (true is the default where Ethernet addresses alone vary)"
+        yield f"together = false{default}"
+    if len(varied) > _LIVE_FIELDS:
+        yield f"at most {_LIVE_FIELDS} fields that vary"
+    for name, values in varied.items():
+        if values.numbers[0] >> 32 != values.numbers[-1] >> 32:
+            yield f"values of {name} that differ in their low 32 bits alone"
+        if name.endswith(".pcp") and (other := name.removesuffix("pcp") + "id") in varied:
+            yield f"{name} or {other} to vary, not both, which share a byte"
 
 
 def _written(source: Source, at: Path) -> Mapping[str, Any]:
@@ -379,10 +403,10 @@ def _order_of(source: Source, at: Path, names: Sequence[str], frame: Sequence[Pl
 
 
 def _rank(name: str) -> tuple[int, bool]:
-    """Addresses before ports, destinations before sources, then the others as they stand in the frame."""
+    """IP addresses, ports, Ethernet addresses, destinations before sources; then the others as they stand."""
     header, _, key = name.partition(".")
-    layer = next((rank for rank, kinds_of in enumerate((("ipv4", "ipv6"), ("udp", "tcp")))
-                  if header.partition("[")[0] in kinds_of and key in ("src", "dst")), 2)  # fmt: skip
+    layer = next((rank for rank, kinds_of in enumerate((("ipv4", "ipv6"), ("udp", "tcp"), ("eth",)))
+                  if header.partition("[")[0] in kinds_of and key in ("src", "dst")), 3)  # fmt: skip
     return layer, key == "src"
 
 

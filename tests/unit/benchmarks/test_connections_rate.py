@@ -65,6 +65,25 @@ def test_the_rate_asked_for_is_near_what_a_probe_opened(monkeypatch: pytest.Monk
     assert sample.notes == {"not opened %": 10.0, "timed out": 6.0}
 
 
+def test_a_rate_that_was_opened_whole_is_raised_and_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def said(argv: list[str]) -> list[dict[str, Any]]:
+        asked.append(int(argv[argv.index("--rate") + 1]))
+        short = asked[-1] > 1_150_000
+        client = dict.fromkeys(("timed_out_connecting", "timed_out_answering", "timed_out_closing"), 0)
+        client |= {"opened": 900, "shortfall": 100 if short else 1}
+        account: dict[str, Any] = {"type": "connections", "busy_share": 0.5, "elapsed_s": 3.0, "client": client}
+        return [opened(0.0, 0), opened(0.1, 100_000), account]
+
+    monkeypatch.setattr(connections_rate, "said", said)
+    assert connections_rate.steady(["connect"], "opened", 2.0, "50ms").rate == pytest.approx(1e6)
+    assert asked == [60_000_000, 1_100_000, 60_000_000, 1_210_000]
+    monkeypatch.setattr(connections_rate, "NOT_OPENED", 50.0)
+    with pytest.raises(RuntimeError, match="its rate is higher"):
+        connections_rate.steady(["connect"], "opened", 2.0, "50ms")
+
+
 def test_what_stands_between_dperf_and_dpdk_is_linked_in() -> None:
     wrapped = set(re.findall(r"__wrap_(\w+)", (PACKAGING / "dperf-ports.c").read_text()))
     (linked,) = re.findall(r"for function in (.+); do\n.+--wrap=", (PACKAGING / "build-dperf").read_text())

@@ -2,8 +2,9 @@
 
 from support import TWO_PORTS, scenario_of
 
-from pinchpoint.causes.experiments import experiments
+from pinchpoint.causes.experiments import FEW, experiments
 from pinchpoint.model.causes import Experiment
+from pinchpoint.model.frames import five_tuples
 from pinchpoint.scenario import parse
 
 SERVED = """
@@ -42,6 +43,17 @@ def test_the_answer_moves_through_its_five_tuples_as_the_stream_does():
 
 def test_what_goes_both_ways_already_is_left_as_it_is():
     assert Experiment.BOTH_WAYS not in experiments(scenario_of("reference", more=BACK), {}, ())
+
+
+def test_five_tuples_that_are_drawn_have_no_answers():
+    drawn = scenario_of("reference", more='ipv4_src = { random = "10.0.0.0/24", count = 9 }')
+    assert Experiment.BOTH_WAYS not in experiments(drawn, {}, ())
+
+
+def test_few_five_tuples_are_few_of_those_that_zipf_draws():
+    drawn = scenario_of("reference", more="udp_src = { zipf = 1, first = 5, count = 1000 }")
+    (few,) = experiments(drawn, {}, ())[Experiment.FEW_FLOWS].streams
+    assert five_tuples(few) <= FEW
 
 
 def test_what_would_change_nothing_is_no_experiment():

@@ -119,7 +119,8 @@ class Reflector:
 
 def test_what_the_receiver_sends_back_is_timed_by_the_sender():
     log = []
-    back = changed(SENT, rx_port="left", received=98, lost=1, latency=TIMES, jitter=TIMES, reordered=1)
+    times = changed(TIMES, histogram="HISTFAAA")
+    back = changed(SENT, rx_port="left", received=98, lost=1, latency=times, jitter=TIMES, reordered=1)
     gen, sink = ends(log, sender=Engine("gen", log, account(back, "left", "completed")))
     instrument = JoinedInstrument([gen, replace(sink, reflectors=(Reflector(log),))], None)
     outcome = instrument.run(replace(request(100.0), there_and_back=True))
@@ -130,6 +131,7 @@ def test_what_the_receiver_sends_back_is_timed_by_the_sender():
     assert (stream_found.rx_port, stream_found.received, stream_found.lost) == ("right", 98, 1)
     assert stream_found.round_trip.p50_ns == 20
     assert (stream_found.latency, stream_found.jitter, stream_found.reordered) == (None, None, None)
+    assert stream_found.latency_histogram == "", "of a round trip, which is no latency"
     assert outcome.noise is None
 
 

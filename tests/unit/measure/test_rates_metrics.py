@@ -10,9 +10,11 @@ from pinchpoint.dut.ovs import DEVICE
 from pinchpoint.measure.forwarding import of_trial
 from pinchpoint.measure.load.run import of_load
 from pinchpoint.measure.rates.run import of_rates
+from pinchpoint.model.measurement import Bound
 from pinchpoint.model.result import Band, LossFloor, Rate, RateStatus
 from pinchpoint.model.scenario import Segment
 from pinchpoint.model.trial import BusyBy, ThreadLoad
+from pinchpoint.scenario import parse
 
 CORE_1 = ThreadLoad(
     "PMD core 1", 1, 1000, 1000, 0.8, BusyBy.CYCLES, 600.0, 2.6e9,
@@ -173,6 +175,14 @@ def test_a_trial_that_ended_within_its_cycle_says_how_many_five_tuples_it_sent()
     assert (metric.value, metric.cautions) == (1000, ("the trial ended before all 65,536 had been sent",))
     metric = by_name(of_rates((), (), limit, DEVICE, (replace(asked, flows=512),)))["five-tuples sent"]
     assert (metric.value, metric.cautions) == (512, ())
+
+
+def test_five_tuples_that_are_drawn_have_an_upper_bound():
+    limit = trials.trial(counts=trials.stream_counts(offered=1000))
+    more = 'udp_src = { random = "1024-1033", count = 65536 }'
+    (drawn,) = parse(support.scenario_text(more=more), "x.toml").streams
+    metric = by_name(of_rates((), (), limit, DEVICE, (drawn,)))["five-tuples sent"]
+    assert (metric.value, metric.bound, metric.cautions) == (10, Bound.BELOW, ())
 
 
 def test_frames_on_connections_have_their_rate_in_bits_and_their_order():

@@ -173,7 +173,7 @@ def test_a_hash_takes_each_tuple_to_its_backend_again():
     assert (check.is_right, check.share) == (True, 1.0)
     (check,) = repeated(before, client(order=(0, 1, 1, None)))
     assert (check.is_right, check.share) == (False, 1 / 3)
-    words = "1 of 3 tuples reached the backend again that they had reached, 1 not answered again"
+    words = "1 of 3 tuples reached the backend again that they had reached, 1 got no right answer"
     assert check.words == words
     assert list(repeated(client(order=(None, None)), again)) == []
 

@@ -139,6 +139,8 @@ def test_a_variable_that_begins_within_its_range_and_one_that_is_random_are_told
     assert stream["udp_src"] == "1-9" and "# v begins with 4 there" in told
     body, _ = varying("ipv4_src", "IP.src", min_value=0, max_value=(1 << 32) - 1, op="random")
     assert "# v is random there; here 65536 random values repeat" in written(body)[1]
+    body, _ = varying("udp_src", min_value=1000, max_value=1007, size=2, op="random")
+    assert "# v is random there; here 8 random values repeat" in written(body)[1], "some of the 8 are alike"
 
 
 def test_a_tag_is_a_key_and_counts_in_the_frame(written):
@@ -306,6 +308,11 @@ def test_a_capture_is_found_from_the_directory_in_which_trex_is_run(imported, tm
         (packet(PACKET, "[STLVmFlowVar('v', step=0),STLVmWrFlowVar('v','IP.src')]"), 4, "step 0"),
         (packet(PACKET, "[STLVmFlowVar('v', init_value=3, step=2),STLVmWrFlowVar('v','IP.src')]"), 4, "init_value 3"),
         (packet(PACKET, "[STLVmFlowVar('v', size=1),STLVmWrFlowVar('v',6)]"), 4, "expected unicast"),
+        (
+            packet(PACKET, "[STLVmFlowVar('v', min_value=512, max_value=1024, size=2),STLVmWrFlowVar('v',6)]"),
+            4,
+            "expected unicast",
+        ),
         (packet(PACKET, "[STLVmFlowVar('v', size=1),STLVmWrFlowVar('v','IP.tos')]"), 4, "IP.tos varies"),
         (packet(PACKET, "[STLVmFlowVar('v', size=4),STLVmWrFlowVar('v','UDP.sport')]"), 4, "not within one field"),
         (packet(PACKET, "[STLVmWrFlowVar('v','IP.src')]"), 4, "no variable"),

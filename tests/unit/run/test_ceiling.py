@@ -139,6 +139,24 @@ def test_other_headers_are_another_ceiling_and_plain_streams_keep_their_key():
     ]
 
 
+def test_how_values_follow_each_other_is_another_ceiling():
+    texts = (
+        'udp_dst = "1-9"', "udp_dst = [1, 9]", 'udp_dst = { random = "1-9", count = 5 }', "burst_frames = 32",
+        "udp_dst = { zipf = 1, first = 1, count = 9 }", 'wrong_checksums = ["ipv4", "l4"]',
+        'udp_dst = "1-9"\nudp_src = "1-9"\ntogether = true',
+    )  # fmt: skip
+    keys = [key_of(parse(scenario_text(more=text), "x.toml"), "1.0", Local()) for text in texts]
+    assert [key.split("streams left to right ")[1].split("; ")[0] for key in keys] == [
+        "64 B x 1 varying udp_dst",
+        "ethernet/ipv4/udp 64 B x 1 varying udp.dst from a list",
+        "ethernet/ipv4/udp 64 B x 1 varying udp.dst at random",
+        "64 B x 1 in bursts of 32",
+        "ethernet/ipv4/udp 64 B x 1 varying udp.dst by Zipf's law",
+        "64 B x 1 wrong ipv4+l4",
+        "64 B x 1 varying udp_src+udp_dst together",
+    ]
+
+
 def test_what_cannot_be_measured_is_said_and_not_tried_again(path):
     measure = Measuring(RequirementError("the generator's ceiling: a NIC needs a cable"))
     test = CeilingTest(Machines(Local()), lambda _: "1.0", path, measure, lambda: NOW)

@@ -308,6 +308,10 @@ def test_layers_survive_the_way_through_a_run_folder(text: str) -> None:
         ('ipv6_dst = ["2001:db8::1", "2001:db9::1"]', "expected addresses with the same first 64 bits"),
         ('ipv4_dst = "10.0.0.1/24"', "without bits set behind the prefix"),
         ('eth_src = "02:00:00:00:00:01-03:00:00:00:00:01"', "expected a unicast Ethernet address"),
+        ('eth_src = { first = "02:00:00:00:00:01", step = 0x10000000000, count = 3 }', "expected unicast Ethernet"),
+        ('eth_src = { first = "02:00:00:00:00:01", step = 0x8000000000, count = 5 }', "a multiple of 2^41"),
+        ("layers = ['ethernet', 'ipv4', 'udp', {vxlan = {vni = 5}}, 'ethernet', 'arp']\nwrong_checksums = ['l4']",
+         'wrong_checksums: expected no "l4": these frames have no such checksum'),
         ('order = ["udp_dst"]\ntcp_dst = "80-89"', "stream[1].order: expected fields of these frames, found udp_dst"),
         ('vlan = "1-3"\nflows = 4', "flows: expected at most 3, the product of what varies, vlan.id, found 4"),
         ('frame_bytes = "big"', "stream[1].frame_bytes: expected a whole number from 64 to 9,022; of several"),
@@ -333,12 +337,35 @@ def test_bursts_of_a_measure_with_its_own_are_refused() -> None:
         parse(scenario_text("recovery", "burst_frames = 4"), "x.toml")
 
 
-def test_frames_that_the_kernel_makes_vary_by_counting_alone() -> None:
-    text = scenario_text(more="udp_dst = [5, 9]", datapath="af_packet").replace(
-        "[engine]", '[engine]\nbackend = "xdp_live"'
-    )
-    with pytest.raises(InputError, match=r"ranges that advance one after the other, where the kernel makes the frames"):
-        parse(text, "x.toml")
+def live(more: str) -> str:
+    return scenario_text(more=more, datapath="af_packet").replace("[engine]", '[engine]\nbackend = "xdp_live"')
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ("udp_dst = [5, 9]", "ranges"),
+        ('frame_bytes = "simple"', "one size"),
+        ('udp_dst = "5-9"\nudp_src = "5-9"\ntogether = true', "together = false"),
+        (L2_FLOWS, "together = false (true is the default where Ethernet addresses alone vary)"),
+        ('vlan = "1-9"\nvlan_pcp = "1-2"', "vlan.pcp or vlan.id to vary, not both, which share a byte"),
+        ('eth_src = "02:00:ff:ff:ff:ff-02:01:00:00:00:02"',
+         "values of eth.src that differ in their low 32 bits alone"),
+        ('eth_src = "02:00:00:00:00:01-02:00:00:00:00:02"\neth_dst = "02:00:00:00:00:01-02:00:00:00:00:02"\n'
+         'ipv4_src = "10.0.0.1-10.0.0.2"\nipv4_dst = "10.0.0.1-10.0.0.2"\nipv4_ttl = "1-2"\nipv4_dscp = "1-2"\n'
+         'udp_src = "1-2"\nudp_dst = "1-2"\nipv4_identification = "1-2"', "at most 8 fields that vary"),
+    ],
+)  # fmt: skip
+def test_frames_that_the_kernel_makes_vary_as_it_can_vary_them(more: str, expected: str) -> None:
+    with pytest.raises(InputError) as error:
+        parse(live(more), "x.toml")
+    (found,) = error.value.message.split("\n")
+    assert f'expected {expected}, where the kernel makes the frames (engine.backend = "xdp_live")' in found
+
+
+def test_frames_that_the_kernel_can_make_are_taken() -> None:
+    more = L2_FLOWS + 'together = false\nflows = 5\nvlan = "1-9"\nipv4_dst = "10.0.0.0/8"\nudp_dst = "1-9"'
+    assert parse(live(more), "x.toml").engine.backend == "xdp_live"
 
 
 # What follows from frames.
@@ -356,6 +383,20 @@ def test_the_answer_to_a_stream_has_both_ends_of_every_header_turned() -> None:
     assert frames.turned(back) == made
 
 
+@pytest.mark.parametrize(
+    ("step", "count", "group"), [(1 << 40, 3, True), (1 << 39, 5, True), (1 << 41, 2, False), (1, 99, False)]
+)
+def test_groups_between_the_ends_of_a_range_are_groups(step: int, count: int, group: bool) -> None:
+    more = f'eth_dst = {{ first = "02:00:00:00:00:01", step = {step}, count = {count} }}'
+    assert frames.is_group(frames.macs(stream(more))) is group
+
+
+def test_fields_advance_in_the_order_that_the_reference_says() -> None:
+    macs = 'eth_src = "02:00:00:00:00:01-02:00:00:00:00:03"\neth_dst = "02:00:00:00:00:05-02:00:00:00:00:09"\n'
+    varied = [field.field for field in request(macs + 'vlan = "1-3"\nipv4_ttl = "1-3"\nudp_src = "1-3"').fields]
+    assert varied == ["udp.src", "eth.dst", "eth.src", "vlan.id", "ipv4.ttl"]
+
+
 def test_the_smallest_frames_of_a_stream_have_room_for_its_headers() -> None:
     assert frames.shortest(stream("vlan = 5\nframe_bytes = 1000")).frame_bytes == 68
     short = frames.shortest(stream('frame_bytes = "simple"'))
@@ -368,8 +409,50 @@ def test_the_smallest_frames_of_a_stream_have_room_for_its_headers() -> None:
         ('ipv4_dst = "10.0.0.1-10.0.0.9"\nvlan = "1-5"', 9),
         ('ipv4_dst = "10.0.0.1-10.0.0.9"\nudp_dst = [[5, 2], [6, 1]]', 18),
         ('ipv4_dst = "10.0.0.1-10.0.0.9"\nudp_dst = { zipf = 1, first = 5, count = 4 }', 36),
+        ('udp_src = { random = "1024-1033", count = 65536 }', 10),
+        ('udp_src = [5, 5, 6, 6]\nudp_dst = "1-6"\ntogether = true', 12),
         ("vlan = 5", 1),
     ],
 )
 def test_five_tuples_are_those_of_addresses_and_ports(more: str, count: int) -> None:
     assert frames.five_tuples(stream(more)) == count
+
+
+@pytest.mark.parametrize(
+    ("more", "sent", "exact"),
+    [
+        ('ipv4_dst = "10.0.0.1-10.0.0.9"', 4, True),
+        ('ipv4_dst = "10.0.0.1-10.0.0.9"\nvlan = "1-5"\norder = ["vlan"]', 44, False),
+        ('ipv4_dst = "10.0.0.1-10.0.0.9"\nvlan = "1-5"\norder = ["vlan"]', 45, True),
+        ("udp_dst = [[5, 2], [6, 1]]", 2, False),
+        ("udp_dst = [[5, 2], [6, 1]]", 3, True),
+        ('udp_dst = { random = "1-9", count = 9 }', 1000, False),
+        ("udp_dst = { zipf = 1, first = 5, count = 4 }", 1000, False),
+    ],
+)
+def test_five_tuples_are_a_bound_where_some_are_drawn_or_come_again_before_all_were_sent(
+    more: str, sent: int, exact: bool
+) -> None:
+    assert frames.is_exact(stream(more), sent) is exact
+
+
+def test_fewer_frames_are_a_part_of_the_cycle_and_the_first_ranks() -> None:
+    both = 'ipv4_dst = "10.0.0.1-10.0.0.4"\nudp_dst = { zipf = 1, first = 5, count = 100 }'
+    made = frames.fewer(stream(both), 16)
+    assert (made.flows, frames.five_tuples(made)) == (4, 16)
+    assert stream_request(0, made, 1e6).fields[-1] == FieldProgram("udp.dst", Op(zipf=Zipf(4, 1.0, 1)))
+    alone = frames.fewer(stream('ipv4_dst = "10.0.0.1-10.0.0.99"\nudp_dst = { zipf = 1, first = 5, count = 9 }'), 16)
+    assert (alone.flows, frames.five_tuples(alone)) == (16, 16)
+
+
+@pytest.mark.parametrize(
+    ("more", "alike"),
+    [
+        ("ipv4_src = ['10.0.0.1', '10.0.0.9']", True),
+        ('vlan = { random = "1-99", count = 9 }', True),
+        ('ipv4_src = { random = "10.0.0.0/24", count = 9 }', False),
+        ("udp_src = { zipf = 1, first = 5, count = 9 }", False),
+    ],
+)
+def test_values_that_are_drawn_for_an_end_differ_at_the_other_end(more: str, alike: bool) -> None:
+    assert frames.turns_alike(stream(more)) is alike

@@ -46,6 +46,9 @@ Without arguments the engine speaks JSON lines on stdin and stdout; see --help-p
 Exit status: 0 done, 1 failed or aborted, 2 bad command line, 3 a port could not be
 opened, 130 after Ctrl-C (the trial stops in order and is reported), 143 after SIGTERM.";
 
+/// What stands behind the options of `send` and `listen`.
+const DRY_RUN: &str = "With --json, --dry-run prints a line {\"notes\": [...]} first.";
+
 /// Sends, receives, counts and times frames.
 #[derive(Debug, Parser)]
 #[command(
@@ -103,6 +106,7 @@ pub enum Command {
 
 /// `send`.
 #[derive(Debug, Args)]
+#[command(after_help = DRY_RUN)]
 pub struct SendArgs {
     /// Where frames come from. Several: --from A --to B --from C --to D
     #[arg(long, value_name = "PORT", required = true, value_parser = ports::port)]
@@ -202,7 +206,8 @@ pub struct FrameArgs {
     #[arg(long, value_name = "FILE", group = "whole")]
     #[arg(conflicts_with_all = ["src_mac", "dst_mac"])]
     pub layers: Option<PathBuf>,
-    /// All frames of a capture (pcap, pcapng) in their order, at most 256, or one of them
+    /// All frames of a capture (pcap, pcapng), at most 256, at low rates in their order; or one of
+    /// them
     #[arg(long, value_name = "FILE[:FRAME]", group = "whole")]
     pub pcap: Option<String>,
     /// Streams of a TRex stateful-template profile, at its rates
@@ -283,6 +288,7 @@ pub struct MeasureArgs {
 
 /// `listen`.
 #[derive(Debug, Args)]
+#[command(after_help = DRY_RUN)]
 pub struct ListenArgs {
     /// Where to listen
     #[arg(value_name = "PORT", required = true, value_parser = ports::port)]

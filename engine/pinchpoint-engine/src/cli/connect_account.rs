@@ -69,7 +69,8 @@ struct ClientTold {
     backends: Vec<u64>,
     /// The same by the source address that the backend saw.
     local: SourcesTold,
-    /// Who gave the first answer, by connection; null without --order.
+    /// Who gave the first answer, by connection, none where it did not come or was wrong; null
+    /// without --order.
     order: Option<Vec<Option<u16>>>,
 }
 

@@ -46,7 +46,7 @@ pub struct OutputArgs {
     /// Print the protocol's result line instead of the table
     #[arg(long)]
     pub json: bool,
-    /// Print the protocol lines that would be sent, and stop; with --json, first the notes on them
+    /// Print the protocol lines that would be sent, and stop
     #[arg(long)]
     pub dry_run: bool,
     /// Print no progress on stderr

@@ -30,7 +30,6 @@ const OPTIONS: &[(&str, &str)] = &[
     ("drain_s", "--drain"),
     ("latency_every", "--latency-every"),
     ("link_timeout_s", "--link-timeout"),
-    ("longest_frame_bytes", "--size"),
     ("probe_cores", "--probe"),
     ("tx_burst", "--tx-burst"),
     ("workers", "--cores"),

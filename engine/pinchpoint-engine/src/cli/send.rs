@@ -49,7 +49,7 @@ pub(super) fn send(args: &SendArgs, out: &mut File) -> Result<u8, Failure> {
         probe_cores: probe_cores(args.measure.probe, &cores, &allowed)?,
         ..base
     };
-    let notes = source.notes(args.both_ways);
+    let notes = source.notes(args.both_ways, &args.load);
     let run = |opened: &[OpenedPort]| {
         Ok(RunRequest {
             streams: streams::streams(args, &source, &legs, opened)?,

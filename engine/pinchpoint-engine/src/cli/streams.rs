@@ -72,12 +72,17 @@ impl Source {
     }
 
     /// What is sent of a file, and in what it differs from the file.
-    pub(super) fn notes(&self, both_ways: bool) -> Vec<String> {
+    pub(super) fn notes(&self, both_ways: bool, load: &LoadArgs) -> Vec<String> {
         match self {
-            Self::Frames { file, frames } if frames.len() > 1 => vec![format!(
-                "{file}: its {} frames are sent in their order, a stream for each",
-                frames.len()
-            )],
+            Self::Frames { file, frames } if frames.len() > 1 => {
+                let order = if load.rate.0.is_some() && load.burst.is_none() {
+                    ", in their order at low rates"
+                } else {
+                    ""
+                };
+                let count = frames.len();
+                vec![format!("{file}: its {count} frames are a stream each{order}")]
+            }
             Self::Profile(profile) => {
                 let streams = profile.streams.iter();
                 streams.flat_map(|stream| told(stream, both_ways)).collect()
@@ -245,8 +250,9 @@ fn bodies(args: &SendArgs, source: &Source, ends: &Ends) -> Result<Vec<Body>, Fa
 }
 
 /// A stream for each of several captured frames. They share the rate so that
-/// each is sent as often as any other; streams of one rate take turns in their
-/// order, since each begins a frame's time after the one before.
+/// each is sent as often as any other. Streams of one rate take turns in their
+/// order, since each begins later than the one before, unless several frames of
+/// one are due at once.
 fn captured(args: &SendArgs, frames: &[Vec<u8>], ends: &Ends) -> Result<Vec<Body>, Failure> {
     let (src, dst) = ends.given(&args.frames);
     let size = args.frames.size.as_ref();

@@ -155,8 +155,8 @@ impl Client {
         self.counts.unsent += count;
     }
 
-    /// Gives up the next `excess` connections, at no cost for each: a client that is asked for more
-    /// than it can open does not open fewer for that.
+    /// Gives up the next `excess` connections, at no cost for each without timers, which walk over
+    /// them: a client that is asked for more than it can open does not open fewer for that.
     #[inline(never)]
     fn skip(&mut self, excess: u64) {
         let skipped = excess.min(self.outstanding.room());

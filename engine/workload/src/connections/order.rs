@@ -26,7 +26,7 @@ impl Order {
         }
     }
 
-    /// Backend by connection; none where nobody answered.
+    /// Backend by connection; none where the first answer did not come or was wrong.
     pub fn backends(&self) -> impl Iterator<Item = Option<u16>> + '_ {
         let backends = self.backends.iter();
         backends.map(|&backend| (backend != NOBODY).then_some(backend))

@@ -29,7 +29,7 @@ from pinchpoint.measure.kind import TRIAL_S, MeasureKind, asked
 from pinchpoint.measure.summary import scenario_result, valid
 from pinchpoint.measure.trial import ROUND_TRIP, Measurer, OverTime
 from pinchpoint.model import units
-from pinchpoint.model.frames import five_tuples
+from pinchpoint.model.frames import five_tuples, is_exact
 from pinchpoint.model.measurement import MRR, Bound, Interval, Metric, band_metrics
 from pinchpoint.model.result import Ceiling, LatencyPoint, PauseGap, Rate, RateStatus, ReceiveRate, ScenarioResult
 from pinchpoint.model.scenario import Relative, Scenario, Search, SearchMethod, Stream
@@ -137,7 +137,11 @@ def _five_tuples(limit: Trial, streams: Sequence[Stream]) -> Iterator[Metric]:
     """How many five-tuples the trial's frames really had: a short trial ends within a long cycle."""
     if len(limit.streams) != len(streams) or not streams:
         return
-    sent = sum(min(five_tuples(stream), counts.sent) for stream, counts in zip(streams, limit.streams, strict=True))
+    pairs = [(stream, counts.sent) for stream, counts in zip(streams, limit.streams, strict=True)]
+    sent = sum(min(five_tuples(stream), frames) for stream, frames in pairs)
+    if not all(is_exact(stream, frames) for stream, frames in pairs):
+        yield Metric("five-tuples sent", "count", sent, None, sent, "at most: some may repeat", Bound.BELOW)
+        return
     asked = sum(map(five_tuples, streams))
     cut = () if sent == asked else (f"the trial ended before all {asked:,} had been sent",)
     yield Metric("five-tuples sent", "count", sent, cautions=cut)

@@ -69,7 +69,7 @@ def forgotten(opened: int, left: int, waited_s: float) -> Assertion:
 
 
 def repeated(before: Client, again: Client) -> Iterator[Assertion]:
-    """Whether a hash takes each tuple to its backend again; nothing where nobody answered `before`."""
+    """Whether a hash takes each tuple to its backend again; nothing where no right answer came `before`."""
     reached = [
         (backend, then)
         for backend, then in zip(before.order or (), again.order or (), strict=False)
@@ -78,7 +78,7 @@ def repeated(before: Client, again: Client) -> Iterator[Assertion]:
     if reached:
         kept, silent = sum(backend == then for backend, then in reached), sum(then is None for _, then in reached)
         words = f"{kept:,} of {len(reached):,} tuples reached the backend again that they had reached"
-        words += f", {silent:,} not answered again" if silent else ""
+        words += f", {silent:,} got no right answer" if silent else ""
         yield Assertion("tuples kept", kept / len(reached), kept == len(reached), words)
 
 

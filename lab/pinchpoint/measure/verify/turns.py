@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 Order = Sequence[int | None]
-"""The backend of each connection, in the order in which they were opened; None: nobody answered it."""
+"""The backend of each connection, in the order in which they were opened; None: no right first answer came."""
 
 
 @dataclass(frozen=True)
