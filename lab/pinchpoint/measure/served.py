@@ -274,6 +274,7 @@ class Opener:
         self._count = len(self._recorded)
         self.measurements: list[Measurement] = []
         self.flushes: list[Flush] = []
+        self.traffic_s = 0.0  # for which connections were opened, of all loads
         bench.task.on_stoppable(Undoable())
 
     def open(self, phase: str, load: Load) -> Opened:
@@ -287,6 +288,7 @@ class Opener:
         else:
             self._bench.task.listener.measurement_ends(measurement)
         self.measurements.append(measurement)
+        self.traffic_s += load.opening_s
         return _stored(measurement)
 
     def valid(self, phase: str, load: Load) -> Opened:
