@@ -104,7 +104,8 @@ def estimate(metrics: Sequence[Metric]) -> Estimate:
     high_end = high.high if known and not open_above else None
     bound = next((bound for bound in (Bound.AT_LEAST, Bound.BELOW) if bound in bounds), Bound.FOUND)
     made = Estimate(first.unit, median(values), low_end, high_end, n, words if known else "")
-    return replace(made, trimmed_mean=without_extremes(values), bound=bound)
+    level = first.level if n == 1 else low.level
+    return replace(made, trimmed_mean=without_extremes(values), bound=bound, level=level)
 
 
 def receive_rate(trials: Sequence[Trial]) -> ReceiveRate | None:

@@ -155,7 +155,7 @@ def test_kernel_lookups_stand_in_where_no_thread_counts_packets():
 def test_few_repeats_give_their_median_and_range():
     three = [[Metric("transactions", "1/s", value)] for value in (90.0, 104.0, 110.0)]
     (metric,) = windows.over_repeats(three)
-    assert (metric.value, metric.low, metric.high) == (104, 90, 110)
+    assert (metric.value, metric.low, metric.high, metric.level) == (104, 90, 110, 0.75)
     assert metric.note == "lowest and highest of 3 windows"
 
 
