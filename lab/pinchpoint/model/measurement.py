@@ -200,6 +200,11 @@ def band_metrics(rate: str) -> tuple[str, str]:
     return low, high
 
 
+def is_largest(metric: str) -> bool:
+    """Whether it is the largest of all that was seen: of several measurements, the largest of theirs."""
+    return metric.endswith(" max")
+
+
 def is_band(metric: str) -> bool:
     """Whether a metric is an end of some rate's band."""
     return metric.endswith((*_BAND, *_FORMER_BAND))

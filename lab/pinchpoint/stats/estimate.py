@@ -12,7 +12,7 @@ from functools import cache
 from itertools import accumulate
 from statistics import fmean, median, quantiles
 
-from pinchpoint.model.measurement import CONFIDENCE, Bound, Estimate, Interval, Metric
+from pinchpoint.model.measurement import CONFIDENCE, Bound, Estimate, Interval, Metric, is_largest
 from pinchpoint.model.result import Band, ReceiveRate
 from pinchpoint.model.trial import Trial
 
@@ -92,6 +92,8 @@ def estimate(metrics: Sequence[Metric]) -> Estimate:
     lows, highs = [interval.low for interval in closed], [interval.high for interval in closed]
     bounds = set(map(bound_of, metrics))
     n, first = len(values), metrics[0]
+    if n > 1 and is_largest(first.name):
+        return Estimate(first.unit, max(values), None, None, n, f"the largest of {n} repeats")
     known = n > 1 or first.low is not None or first.high is not None
     # One repeat with one end only is open at the other, and so is the median of all.
     open_above = Bound.AT_LEAST in bounds or any(metric.high is None and metric.low is not None for metric in metrics)

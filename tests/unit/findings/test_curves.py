@@ -347,6 +347,11 @@ def test_a_point_has_the_limits_of_all_its_repeats() -> None:
     assert (made.points[0].limit, made.points[0].limits) == ("forwarding_core", ("forwarding_core", "generator"))
 
 
+def test_the_largest_of_several_repeats_is_the_largest_of_all() -> None:
+    together = estimate([Metric("latency max", "ns", value) for value in (1e6, 9e6, 2e6)])
+    assert (together.value, together.low, together.high, together.n) == (9e6, None, None, 3)
+
+
 def test_the_level_of_an_interval_is_that_of_as_many_repeats() -> None:
     metrics = [Metric("NDR", "fps", value) for value in (1.0, 2.0, 3.0, 4.0, 5.0, 6.0)]
     assert estimate(metrics[:2]).level == 0.5

@@ -159,6 +159,13 @@ def test_few_repeats_give_their_median_and_range():
     assert metric.note == "lowest and highest of 3 windows"
 
 
+def test_the_largest_latency_is_that_of_all_windows():
+    three = [[Metric("latency max", "ns", value)] for value in (1e6, 9e6, 2e6)]
+    (metric,) = windows.over_repeats(three)
+    assert (metric.value, metric.low, metric.high) == (9e6, None, None)
+    assert metric.note == "the largest of 3 windows"
+
+
 def test_one_window_has_no_interval_and_what_one_lacks_is_absent():
     (goodput,) = windows.over_repeats([[Metric("goodput", "bit/s", 5.0)]], disturbed=True)
     assert (goodput.low, goodput.high, goodput.note) == (None, None, "one window")
