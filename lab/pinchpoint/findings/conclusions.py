@@ -112,10 +112,8 @@ def _unsafe(pair: PointPair) -> str:
         if cautions := (*point.to_mind(pair.metric), *point.to_mind("")):
             return f"{where}: {cautions[0].rstrip('.')}"
         if estimate is not None and _is_range(estimate):
-            few = (
-                f"of {estimate.n} repeats; use --repeats {FEWEST_FOR_INTERVAL}" if estimate.n > 1 else "of its windows"
-            )
-            return f"{where} has no 95 % interval, only the range {few}"
+            few = f"{estimate.n} repeats" if estimate.n > 1 else "few measurements on one bench"
+            return f"{where} has no 95 % interval, only the range of {few}; use --repeats {FEWEST_FOR_INTERVAL}"
     return ""
 
 
