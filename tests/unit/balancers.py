@@ -11,11 +11,12 @@ from support import RULES
 
 from pinchpoint.account.exhausted import Seen
 from pinchpoint.engine.connections import SAMPLED_S, Account, Client, PortCounts, Sample, Sources, Times
-from pinchpoint.measure.served import Flush, Opened, judge
+from pinchpoint.measure.served import Flush, Judged, Opened, judge
 from pinchpoint.measure.standing import Task
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.measurement import Measurement
+from pinchpoint.model.trial import TrialValidity
 
 REFUSED, SLOW = "nat/refused", "link/a/dropped"
 
@@ -60,14 +61,17 @@ class Opener:
 
     balancer: Balancer
     ceiling_cps: float = 1e9
+    disturbed: str = ""  # the phase in which the host takes the engine's core
+    traffic_s: float = 0.0
     measurements: list = field(default_factory=list)
     flushes: list = field(default_factory=lambda: [Flush(0, 0, 0.01)])
 
     def open(self, phase, load):
+        self.traffic_s += load.opening_s
         opened = min(load.connections, round(self.ceiling_cps * load.opening_s))
         done, refused, slow, most = self._borne(load, opened)
         borne = len(done)
-        client = _client(load, opened, borne, most)
+        client = _client(load, opened, borne, slow, most)
         busy = 0.99 if client.shortfall else 0.4
         ports = (PortCounts("a", 0), PortCounts("b", 0))
         samples = tuple(_samples(load, opened, done)) if load.is_sampled else ()
@@ -75,6 +79,8 @@ class Opener:
         observed = {REFUSED: refused, SLOW: slow}
         seen = Seen(account, observed, (), load.opening_s + load.hold_s)
         judged = judge(seen, RULES)
+        if phase == self.disturbed:
+            judged = Judged(TrialValidity.NOISY_HOST, opened, "others had the engine's core")
         load_made = Opened(load, judged, seen)
         identity = f"m-{len(self.measurements) + 1:04d}"
         validity, told = judged.validity, {"phase": phase}
@@ -119,10 +125,11 @@ def _samples(load, opened, done):
         yield Sample(elapsed_s=elapsed_s, backends=(), **{**zeros, **counts})
 
 
-def _client(load, opened, borne, most):
+def _client(load, opened, borne, slow, most):
     counts = {name: 0 for name, kind in get_type_hints(Client).items() if kind is int}
     counts |= {"opened": opened, "shortfall": load.connections - opened, "established": borne, "answered": borne}
-    counts |= {"completed": borne, "timed_out_connecting": opened - borne, "most_open": most}
+    counts |= {"completed": borne, "most_open": most}
+    counts |= {"timed_out_answering": slow, "timed_out_connecting": opened - borne - slow}
     times = Times(borne, 50_000, 90_000, 100_000)
     ends = {"backends": (), "local": Sources((), 0), "connect_ns": times, "answer_ns": None, "close_ns": None}
     return Client(**counts, **ends)

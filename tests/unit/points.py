@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from pinchpoint.model.measurement import Bound, Estimate, Metric
+from pinchpoint.model.measurement import CONFIDENCE, Bound, Estimate, Metric
 from pinchpoint.model.result import Limit, Outcome, Rate, RateStatus, ScenarioResult, Verdict
 from pinchpoint.model.scenario import Factor, Level
 from pinchpoint.model.study import (
@@ -64,7 +64,7 @@ def number(
     """An estimate with an interval of +- `width`, relative; None: without one."""
     low = None if width is None or bound is Bound.BELOW else value * (1 - width)
     high = None if width is None or bound is Bound.AT_LEAST else value * (1 + width)
-    return Estimate(unit, value, low, high, n, "95 %", bound=bound)
+    return Estimate(unit, value, low, high, n, "95 %", bound=bound, level=CONFIDENCE)
 
 
 def within(low: float, high: float) -> Estimate:

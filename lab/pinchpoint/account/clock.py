@@ -13,11 +13,13 @@ def over_clock(result: ScenarioResult) -> str:
     """That cycles per packet x NDR are more than the busy share of the clock; empty if they fit, or are not stated."""
     stated = {metric.name: metric.value for metric in result.metrics}
     rate_fps = result.rates[0].quoted_fps if result.rates else None
-    clocks = [load.clock_hz for load in result.threads if load.received]
-    known = [clock_hz for clock_hz in clocks if clock_hz]
-    if CYCLES not in stated or not rate_fps or not known or len(known) < len(clocks):
+    loads = [load for load in result.threads if load.received]
+    known = [(load.clock_hz, load.busy_share) for load in loads if load.clock_hz]
+    if CYCLES not in stated or not rate_fps or not known or len(known) < len(loads):
         return ""
-    spent_hz, had_hz = stated[CYCLES] * rate_fps, math.fsum(known) * stated.get(THREAD_BUSY, 1.0)
+    busiest, several = stated.get(THREAD_BUSY, 1.0), len(known) > 1
+    had_hz = math.fsum(clock_hz * (busiest if busy is None or not several else busy) for clock_hz, busy in known)
+    spent_hz = stated[CYCLES] * rate_fps
     if spent_hz <= had_hz * (1 + SLACK):
         return ""
     told = f"{stated[CYCLES]:,.0f} cycles per packet at the NDR make {spent_hz / 1e9:.2f} GHz"

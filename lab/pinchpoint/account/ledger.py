@@ -171,12 +171,13 @@ def _drops(counters: Sequence[DropCounter], seen: Seen, ports: Sequence[str]) ->
 
 def _sum(counters: Sequence[str], seen: Seen, ports: Sequence[str]) -> int | None:
     """The counters added up; None if the first one is not known, or one was reset. Others may be missing."""
-    by_counter = [[sign * seen[name] for name in _named(word, seen, ports)] for sign, word in map(_signed, counters)]
+    by_counter = [[sign * seen[name] for name in _named(word, seen, ports)] for sign, word in map(signed, counters)]
     total = sum(value for values in by_counter for value in values)
     return int(total) if by_counter and by_counter[0] and not math.isnan(total) else None
 
 
-def _signed(counter: str) -> tuple[int, str]:
+def signed(counter: str) -> tuple[int, str]:
+    """1, or -1 where its frames are taken off, and the counter's name."""
     return (-1, counter.removeprefix(LESS)) if counter.startswith(LESS) else (1, counter)
 
 
@@ -202,7 +203,7 @@ def _pattern(counter: str) -> re.Pattern[str]:
 
 def is_summed(name: str, graph: HopGraph) -> bool:
     """Whether some place's sum reads the counter."""
-    summed = (_signed(counter)[1] for place in graph.places for counter in (*place.entered, *place.left))
+    summed = (signed(counter)[1] for place in graph.places for counter in (*place.entered, *place.left))
     return any(_pattern(counter.replace(PORT, "*")).fullmatch(name) for counter in summed)
 
 

@@ -143,8 +143,8 @@ class ProxyLive(softirq.KernelLive):
         return {**super().settings(), **settings, **self.program_settings()}
 
     def unchanging(self) -> Mapping[str, str]:
-        """Its processes."""
-        return {"processes": ", ".join(self.processes())}
+        """Its processes, and the places of its accept queues."""
+        return {"processes": ", ".join(self.processes()), "backlog": " + ".join(map(str, self.backlogs()))}
 
     def dumps(self) -> Mapping[str, str]:
         """The routes of its namespace, as ip-route(8) lists them."""
@@ -159,11 +159,12 @@ class ProxyLive(softirq.KernelLive):
         return read_sysctls(self.places.host, self.places.dut_netns, names)
 
     def descriptors(self) -> int:
-        """That each process of the program may open (RLIMIT_NOFILE). Raises DutError."""
-        match = _OPEN_FILES.search(self._file(self.tasks()[0], "limits"))
-        if match is None:
+        """That each process of the program may open, the least of them (RLIMIT_NOFILE). Raises DutError."""
+        limits = [_OPEN_FILES.search(self._file(process, "limits")) for process in self.processes()]
+        known = [int(limit[1]) for limit in limits if limit]
+        if not known or len(known) < len(limits):
             raise DutError(f"the kernel does not say how many files {self._daemon.name} may open")
-        return int(match[1])
+        return min(known)
 
     def backlogs(self) -> tuple[int, ...]:
         """Places in the accept queue of each listening socket."""

@@ -252,9 +252,12 @@ class KernelLive(Live):
         host, settings = self.places.host, dict[str, str]()
         for port in self._scenario.ports if self._scenario.guest is None else ():
             settings |= steered(host, self.places.dut_netns, port.name, self._scenario.dut.cpus)
-        if host.exists(BACKLOG):  # the host's: the bench leaves it as it is, a container does not see it
-            settings["net.core.netdev_max_backlog"] = host.read(BACKLOG).strip()
-        return settings
+        return settings | backlog_of(host)
+
+
+def backlog_of(host: Host) -> dict[str, str]:
+    """The host's: the bench leaves it as it is, a container does not see it."""
+    return {"net.core.netdev_max_backlog": host.read(BACKLOG).strip()} if host.exists(BACKLOG) else {}
 
 
 class KernelBench(Bench):

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pinchpoint.findings.find_shape import foreign, said
 from pinchpoint.findings.point_pairs import Levels, PointPair, is_at, point_pairs, published_ratio
-from pinchpoint.model.measurement import Bound, Interval
+from pinchpoint.model.measurement import CONFIDENCE, Bound, Estimate, Interval
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.series import listed_levels
 from pinchpoint.model.study import (
@@ -22,6 +22,7 @@ from pinchpoint.model.study import (
     Ratio,
     Study,
 )
+from pinchpoint.stats.estimate import FEWEST_FOR_INTERVAL
 
 
 def judged(study: Study, curves: Sequence[Curve]) -> tuple[JudgedConclusion, ...]:
@@ -77,7 +78,7 @@ def _lacks(pairs: Sequence[PointPair], needs: Mapping[Need, int]) -> dict[Need, 
 def _outcome(pair: PointPair, conclusion: Conclusion) -> ConclusionOutcome:
     """What one pair says, whatever the bench has."""
     quotient = pair.ratio
-    if quotient is None or _limited(pair):
+    if quotient is None or _limited(pair) or _unsafe(pair):
         return ConclusionOutcome.NOT_DECIDABLE
     low, high = _ends(quotient)
     least = -math.inf if conclusion.least is None else conclusion.least
@@ -104,6 +105,25 @@ def _limited(pair: PointPair) -> str:
     return ""
 
 
+def _unsafe(pair: PointPair) -> str:
+    """Why one of the two numbers or its interval decides nothing; empty where both may."""
+    for point in (pair.over, pair.under):
+        where, estimate = f"the {pair.metric} at {listed_levels(point.levels)}", point.estimates.get(pair.metric)
+        if cautions := (*point.to_mind(pair.metric), *point.to_mind("")):
+            return f"{where}: {cautions[0].rstrip('.')}"
+        if estimate is not None and _is_range(estimate):
+            few = f"{estimate.n} repeats" if estimate.n > 1 else "few measurements on one bench"
+            return f"{where} has no 95 % interval, only the range of {few}; use --repeats {FEWEST_FOR_INTERVAL}"
+    return ""
+
+
+def _is_range(estimate: Estimate) -> bool:
+    """Whether its ends hold the truth less often than an interval's do; of a run that stored no level, by repeats."""
+    if estimate.level is None:
+        return 1 < estimate.n < FEWEST_FOR_INTERVAL
+    return estimate.level < CONFIDENCE
+
+
 def _why_open(pair: PointPair, conclusion: Conclusion) -> str:
     """Why one pair decides nothing; empty if it does."""
     if why := _unmeasured(pair) or _limited(pair):
@@ -114,6 +134,8 @@ def _why_open(pair: PointPair, conclusion: Conclusion) -> str:
         return f"{numbers} give no ratio"
     if _outcome(pair, conclusion) is not ConclusionOutcome.NOT_DECIDABLE:
         return ""
+    if why := _unsafe(pair):
+        return why
     if quotient.bound is Bound.FOUND and not quotient.is_closed:
         return "a single measurement has no interval; use --repeats 6"
     return "the interval extends beyond the expected range; more repeats narrow it"

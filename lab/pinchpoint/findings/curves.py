@@ -81,9 +81,11 @@ def _point(repeats: Sequence[ScenarioResult]) -> CurvePoint:
     if of_all:
         notes[""] = "; ".join(of_all)
     verdict, limit = (first.verdict.headline, first.verdict.limit.value) if first.verdict else ("", "")
+    limits = tuple(dict.fromkeys(result.verdict.limit.value for result in measured if result.verdict))
     names, outcome = tuple(result.scenario for result in repeats), first.outcome.value
     point = CurvePoint(first.levels, outcome, first.reason, combined.estimates, verdict, "", names, limit)
-    return replace(point, notes=notes, cautions=cautions, refusals=combined.refusals, bench=_bench(measured))
+    refusals, bench = combined.refusals, _bench(measured)
+    return replace(point, notes=notes, cautions=cautions, refusals=refusals, bench=bench, limits=limits)
 
 
 def _bench(measured: Sequence[ScenarioResult]) -> Mapping[Need, int] | None:
@@ -112,7 +114,7 @@ def _typed(metric: Metric, result: ScenarioResult) -> Metric:
     if metric.bound is not None:
         return metric
     if result.measure in _OF_WINDOWS and 0 < result.trials == sum(result.invalid_trials.values()):
-        return replace(metric, disturbed=True)
+        return replace(metric, disturbed=True, cautions=(DISTURBED,))
     rate = next((rate for rate in result.rates if rate.name == metric.name), None)
     if rate is None:
         return metric

@@ -18,6 +18,7 @@ _NEGLIGIBLE = 0.02  # a change that nobody would act on
 _ONCE = ", of one bench each: what differs from one bench to the next is not in the interval"
 _TOO_WIDE = 0.10  # an interval that reaches farther hides effects worth publishing
 
+# A client's or a server's core is not among them: with the kernel's datapath it forwards, too.
 _NOT_THE_DEVICES: Final = (Limit.GENERATOR, Limit.SEARCH_MAXIMUM, Limit.HOST, Limit.RELAY_CORE)
 
 
@@ -59,8 +60,12 @@ def said(estimate: Estimate) -> str:
 
 def foreign(point: CurvePoint, estimate: Estimate) -> str:
     """What ended a rate or a latency in the device's place, in words; empty if the number is the device's own."""
-    is_own = estimate.unit not in (*RATES, "ns") or point.limit not in _NOT_THE_DEVICES
-    return "" if is_own else Limit(point.limit).words
+    carries = estimate.unit in RATES
+    if not carries and estimate.unit != "ns":
+        return ""
+    # A latency at a planned rate is the device's own.
+    others = (*_NOT_THE_DEVICES, Limit.PLANNED_RATE) if carries else _NOT_THE_DEVICES
+    return next((Limit(limit).words for limit in point.limits or (point.limit,) if limit in others), "")
 
 
 def refused_rate(point: CurvePoint) -> str:

@@ -21,7 +21,7 @@ from pinchpoint.engine import connections
 from pinchpoint.engine.connections import RING, Account, Client, Dpdk, Load, Times, Tuples
 from pinchpoint.measure.standing import Standing, Undoable
 from pinchpoint.model import units
-from pinchpoint.model.errors import BenchError, EngineError, InputError
+from pinchpoint.model.errors import BenchError, EngineError, HostLostError, InputError
 from pinchpoint.model.limits import Limit, Resource, Wanted, too_few
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import Limit as Pinch
@@ -226,9 +226,11 @@ def state_of(live: Live, balancer: Balancer) -> State:
 
 
 def looked_again(before: State, live: Live, balancer: Balancer) -> tuple[tuple[Limit, ...], str]:
-    """The limits now, and what is no longer as it was, in words; empty where all is. Raises DutError."""
+    """The limits now, and what is no longer as it was, in words; empty where all is. Raises DutError, HostLostError."""
     try:
         now = state_of(live, balancer)
+    except HostLostError:
+        raise
     except BenchError as error:
         changed = error.message.partition("\n")[0]
         return before.limits, f"changed since the beginning: {changed}"
@@ -274,12 +276,14 @@ class Opener:
         self._count = len(self._recorded)
         self.measurements: list[Measurement] = []
         self.flushes: list[Flush] = []
+        self.traffic_s = 0.0  # for which connections were opened, of all loads
         bench.task.on_stoppable(Undoable())
 
     def open(self, phase: str, load: Load) -> Opened:
         """One load. Raises EngineError, DutError or BenchError.
 
-        A run that continues an interrupted one takes the same load of that for an answer.
+        A run that continues an interrupted one takes the same load of that for an answer, unless the device was
+        changed during it.
         """
         measurement = self._replayed(phase, load)
         if measurement is None:
@@ -287,6 +291,7 @@ class Opener:
         else:
             self._bench.task.listener.measurement_ends(measurement)
         self.measurements.append(measurement)
+        self.traffic_s += load.opening_s
         return _stored(measurement)
 
     def valid(self, phase: str, load: Load) -> Opened:
@@ -309,7 +314,7 @@ class Opener:
     def _replayed(self, phase: str, load: Load) -> Measurement | None:
         wanted = replace(load, client_ports=None)
         for number, measurement in enumerate(self._recorded):
-            is_same = measurement.account.get("phase") == phase
+            is_same = measurement.account.get("phase") == phase and measurement.validity is not TrialValidity.CHANGED
             if is_same and replace(_stored(measurement).load, client_ports=None) == wanted:
                 return self._recorded.pop(number)
         return None

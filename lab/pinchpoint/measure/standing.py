@@ -235,9 +235,12 @@ class Standing:
         return measurement
 
     def once(self, measure: Callable[[], Measurement]) -> Measurement:
-        """The measurement of a measure that takes one: an interrupted run's, unless it was aborted, else a new one."""
-        recorded = self.task.measurements
-        usable = (measurement for measurement in recorded if measurement.validity is not TrialValidity.ABORTED)
+        """The measurement of a measure that takes one: an interrupted run's, else a new one.
+
+        One that was aborted, or during which the device was changed, is taken again.
+        """
+        again, recorded = (TrialValidity.ABORTED, TrialValidity.CHANGED), self.task.measurements
+        usable = (measurement for measurement in recorded if measurement.validity not in again)
         return next(usable, None) or self.keep(measure())
 
 

@@ -138,6 +138,7 @@ class Estimate:
     interval: str  # what low and high are, e.g. "95 %, of the median by ranks over 7 repeats" or "bounds of the search"
     trimmed_mean: float | None = None  # lowest and highest dropped, as some publish; from 5 repeats on
     bound: Bound = Bound.FOUND  # never REFUSED: a refused number is none
+    level: float | None = None  # how often the truth lies between the ends, at least; None: it is not recorded
 
     @property
     def quoted(self) -> str:
@@ -199,6 +200,11 @@ def band_metrics(rate: str) -> tuple[str, str]:
     return low, high
 
 
+def is_largest(metric: str) -> bool:
+    """Whether it is the largest of all that was seen: of several measurements, the largest of theirs."""
+    return metric.endswith(" max")
+
+
 def is_band(metric: str) -> bool:
     """Whether a metric is an end of some rate's band."""
     return metric.endswith((*_BAND, *_FORMER_BAND))
@@ -222,6 +228,7 @@ class Metric:
     bound: Bound | None = None  # how to read the value; None: by its ends, one end alone being a bound
     cautions: tuple[str, ...] = ()  # what a reader must mind, a sentence each
     disturbed: bool = False  # no valid trial or window stands behind it; a caution says so
+    level: float | None = None  # how often the truth lies between the ends, at least; None: the note says it
 
     @property
     def remarks(self) -> tuple[str, ...]:

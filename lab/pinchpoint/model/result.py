@@ -72,11 +72,11 @@ class Band:
 class LossFloor:
     """The share of frames that a DUT loses however low the load is."""
 
-    loss_ratio: float  # lost over offered, all trials at load_fps together
-    lower: float  # of its interval at the search's confidence
+    loss_ratio: float  # lost over offered, of all those trials together
+    lower: float  # of its interval over them, at the search's confidence
     upper: float
-    load_fps: float  # the lowest load tried
-    trials: int
+    load_fps: float  # the lowest of their loads
+    trials: int  # at different loads, without the overloads
 
 
 @dataclass(frozen=True)

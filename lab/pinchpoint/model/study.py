@@ -94,6 +94,7 @@ class CurvePoint:
     )
     refusals: Mapping[str, Refusal] = field(default_factory=dict)  # by metric
     bench: Mapping[Need, int] | None = None  # what the benches of all repeats had; None: a run stored before it was
+    limits: tuple[str, ...] = ()  # words of the repeats' limits, each once; empty: a run stored before it was
 
     def to_mind(self, metric: str) -> tuple[str, ...]:
         """What a reader must mind about a metric; under "" about all. A run without cautions has every note minded."""

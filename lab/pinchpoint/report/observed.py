@@ -17,7 +17,8 @@ _SHOWN = (
     *(Sign.SUBTABLES, Sign.SLOW_PATH, Sign.SLOW_PATH_TIME),
     *(Sign.FLOWS_OF_LIMIT, Sign.TRACKED_OF_LIMIT, Sign.COPIES),
 )
-READ_APART = 0.01  # share of the frames: counters are read one after the other
+READ_APART = 0.01  # share of the frames: counters are read one after the other,
+READ_APART_S = 0.05  # within so long; what one reading counts late the next one counts
 NEWLINE = "\n"  # behind which an error shows its command
 _PARTIES: dict[str, str] = {Party.ENGINE: "receiver"}  # where no engine of ours receives
 STILL = 0.05  # share of the time without that core, from which nothing is said of evenness
@@ -118,9 +119,7 @@ def _path(watched: Watched) -> Table:
     rows: list[tuple[str | Cell, ...]] = []
     for hop in watched.hops:
         own = (hop.name, _rate(hop.frames_in, watched.seconds), _rate(hop.frames_out, watched.seconds))
-        losses: list[tuple[int | None, str, str]] = list(_losses(hop, watched.unsure.get(hop.name, 0))) or [
-            (None, "", "")
-        ]
+        losses: list[tuple[int | None, str, str]] = list(_losses(hop, watched)) or [(None, "", "")]
         for place, (frames, reason, party) in enumerate(losses):
             name, came, left = ("", "", "") if place else own  # below another loss of the same place
             dropped = Cell("" if frames is None else _rate(frames, watched.seconds), mark="bad")
@@ -129,12 +128,24 @@ def _path(watched: Watched) -> Table:
     return table_of(headings, rows, words=("place", "reason", "party"))
 
 
-def _losses(hop: Hop, unsure: int) -> Iterator[tuple[int, str, str]]:
-    """Frames that a place lost, why, and by whom; those that no counter explains come last."""
+def _losses(hop: Hop, watched: Watched) -> Iterator[tuple[int, str, str]]:
+    """Frames that a place lost, why, and by whom; those that no counter explains come last.
+
+    Less than none: more went out, or was dropped, than came in.
+    """
     for drop in hop.drops:
         yield drop.frames, drop.name, _PARTIES.get(drop.limits, drop.limits)
-    if hop.unexplained is not None and hop.unexplained > READ_APART * (hop.frames_in or 0) + unsure:
+    if hop.unexplained is not None and abs(hop.unexplained) > _read_apart(hop, watched):
         yield hop.unexplained, "not explained", ""
+
+
+def _read_apart(hop: Hop, watched: Watched) -> float:
+    """Frames by which a place's counters may differ, since they are not read, or published, at the same time."""
+    came, late = hop.frames_in or 0, watched.unsure.get(hop.name, 0)
+    if not watched.seconds:
+        return READ_APART * came + late
+    stretches = watched.left_out + 1  # of readings that join end to end
+    return min(READ_APART, READ_APART_S * stretches / watched.seconds) * came + late
 
 
 def _threads(watched: Watched) -> Table:

@@ -84,7 +84,7 @@ def interval(rate: Rate, step: units.Step | None = None) -> str:
     if rate.status is RateStatus.LOSES_ALWAYS and rate.floor is not None:
         floor = rate.floor
         lost = f"{units.quantity_range(floor.lower, floor.upper, 'share')} in {units.counted(floor.trials, 'trial')}"
-        return f"of its frames at any load ({lost} at {units.fps(floor.load_fps)}, the lowest load tried)"
+        return f"of its frames at any load ({lost} from {units.fps(floor.load_fps)} on)"
     return _OPEN[rate.status] + (f" ({rate.reason})" if rate.reason else "")
 
 

@@ -85,7 +85,7 @@ def bench_of(setup: Setup, offload: OffloadTruth | None) -> dict[Need, int]:
     guest, topology = scenario.guest, read_topology(host)
     at_cables = (*(port.pci or port.interface for port in scenario.ports), *(end.interface for end in scenario.hosts))
     return {
-        Need.CPUS: guest.numa_nodes if guest else len(host.cpus()),
+        Need.CPUS: 1 if guest else len(host.cpus()),
         Need.NUMA_NODES: 1 if guest else len(topology.with_cpus),
         Need.KERNEL_DATAPATH: int(device_of(scenario).is_in_kernel(scenario)),
         Need.NIC: int(any(at_cables)),

@@ -12,7 +12,7 @@ from functools import cache
 from itertools import accumulate
 from statistics import fmean, median, quantiles
 
-from pinchpoint.model.measurement import CONFIDENCE, Bound, Estimate, Interval, Metric
+from pinchpoint.model.measurement import CONFIDENCE, Bound, Estimate, Interval, Metric, is_largest
 from pinchpoint.model.result import Band, ReceiveRate
 from pinchpoint.model.trial import Trial
 
@@ -92,6 +92,8 @@ def estimate(metrics: Sequence[Metric]) -> Estimate:
     lows, highs = [interval.low for interval in closed], [interval.high for interval in closed]
     bounds = set(map(bound_of, metrics))
     n, first = len(values), metrics[0]
+    if n > 1 and is_largest(first.name):
+        return Estimate(first.unit, max(values), None, None, n, f"the largest of {n} repeats")
     known = n > 1 or first.low is not None or first.high is not None
     # One repeat with one end only is open at the other, and so is the median of all.
     open_above = Bound.AT_LEAST in bounds or any(metric.high is None and metric.low is not None for metric in metrics)
@@ -104,7 +106,8 @@ def estimate(metrics: Sequence[Metric]) -> Estimate:
     high_end = high.high if known and not open_above else None
     bound = next((bound for bound in (Bound.AT_LEAST, Bound.BELOW) if bound in bounds), Bound.FOUND)
     made = Estimate(first.unit, median(values), low_end, high_end, n, words if known else "")
-    return replace(made, trimmed_mean=without_extremes(values), bound=bound)
+    level = first.level if n == 1 else low.level
+    return replace(made, trimmed_mean=without_extremes(values), bound=bound, level=level)
 
 
 def receive_rate(trials: Sequence[Trial]) -> ReceiveRate | None:

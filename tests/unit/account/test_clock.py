@@ -37,6 +37,16 @@ def test_cycles_of_a_slower_trial_are_told() -> None:
     )
 
 
+def test_a_thread_that_was_idle_had_as_much_less() -> None:
+    full = RATED[0]
+    (thread,) = full.threads
+    shares = {"pmd core 1": 1.0, "pmd core 2": 0.2}
+    threads = tuple(replace(thread, name=name, busy_share=share) for name, share in shares.items())
+    two = replace(full, threads=threads)
+    assert over_clock(costing(two, 1.2)) == ""
+    assert over_clock(costing(two, 1.5)).endswith("; the forwarding threads were busy for 3.12 GHz")
+
+
 def test_what_is_not_stated_is_not_judged() -> None:
     far = costing(RATED[0], 9.0)
     assert over_clock(replace(far, rates=())) == ""

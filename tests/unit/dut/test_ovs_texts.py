@@ -188,3 +188,22 @@ def test_long_lines_cost_no_more_than_their_length(begin, unit):
     texts.read({"x": begin + unit * (400_000 // len(unit))})
     texts.read({"x": (begin + unit * (8_000 // len(unit)) + "\n") * 10})
     assert time.process_time() - began < 5.0
+
+
+def _dump(received):
+    lines = (f"  port  {port}: rx pkts={received}, drop=0\n           tx pkts=0, drop=0\n" for port in ("LOCAL", 1))
+    return "OFPST_PORT reply (OF1.3) (xid=0x2): 2 ports\n" + "".join(lines)
+
+
+def test_ports_of_a_second_bridge_do_not_replace_those_of_the_first():
+    both = texts.read({"ports.txt": _dump(100) + _dump(5)})
+    assert sorted(both.ports) == ["bridge 1:1", "bridge 1:LOCAL", "bridge 2:1", "bridge 2:LOCAL"]
+    received = {name: count for name, count in both.counters.items() if name.endswith("/rx_pkts")}
+    assert sum(received.values()) == 210
+    parts = _dump(100).replace("  port  1", "OFPST_PORT reply (OF1.3) (xid=0x2): flags=[more]\n  port  1")
+    assert sorted(texts.read({"ports.txt": parts}).ports) == ["1", "LOCAL"]
+
+
+def test_local_ports_of_two_files_are_two():
+    both = texts.read({"a": _dump(100), "b": _dump(5)})
+    assert sorted(both.ports) == ["a:1", "a:LOCAL", "b:1", "b:LOCAL"]

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path, PurePosixPath
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -227,6 +228,25 @@ def test_haproxy_s_answers_are_read():
 def test_the_most_connections_of_haproxy_at_once_are_a_gauge():
     assert haproxy.most_open(recorded("haproxy-show-stat.txt")) == {"haproxy/most_open": 4.0}
     assert haproxy.most_open("# pxname,svname,smax\nservice,FRONTEND,\n") == {}
+
+
+def test_the_descriptors_are_those_of_the_process_that_may_open_least(monkeypatch):
+    files = {"/proc/7/limits": 5000, "/proc/8/limits": 400}
+    limits = {
+        path: f"Max open files            {count}                 9999                files\n"
+        for path, count in files.items()
+    }
+    live = object.__new__(nginx.NginxLive)
+    live.places = SimpleNamespace(host=SimpleNamespace(read=limits.__getitem__))
+    monkeypatch.setattr(nginx.NginxLive, "tasks", lambda live: ["/proc/7", "/proc/8"])
+    assert live.descriptors() == 400
+
+
+def test_a_changed_accept_queue_is_a_change_although_it_has_no_size_in_connections(monkeypatch):
+    live = object.__new__(nginx.NginxLive)
+    monkeypatch.setattr(nginx.NginxLive, "tasks", lambda live: ["/proc/7"])
+    monkeypatch.setattr(nginx.NginxLive, "backlogs", lambda live: (4096, 128))
+    assert live.unchanging()["backlog"] == "4096 + 128"
 
 
 # nginx.

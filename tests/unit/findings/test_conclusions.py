@@ -121,6 +121,38 @@ def test_a_ratio_that_is_a_bound_is_open_at_its_end(
     assert concluded(curve(bound), least=least, most=most).outcome is outcome
 
 
+@pytest.mark.parametrize("limit", ["planned_rate", "generator"])
+def test_a_rate_that_something_else_ended_in_one_repeat_decides_nothing(limit: str) -> None:
+    found = concluded(curve(HALVED, limits=("forwarding_core", limit)), most=0.8)
+    assert found.outcome is OPEN
+    latency = {level: {"latency p99": number(1e3 * n, unit="ns")} for n, level in enumerate((255, 65_536), 1)}
+    own = concluded(curve(latency, limits=(limit,)), metric="latency p99", least=1.5)
+    assert own.outcome is (CONFIRMED if limit == "planned_rate" else OPEN)
+
+
+@pytest.mark.parametrize("metric", ["NDR", ""])
+def test_a_caution_about_a_number_or_its_point_decides_nothing_and_is_the_reason(metric: str) -> None:
+    found = concluded(curve(HALVED, cautions={metric: ("disturbed by the host.",)}), most=0.8)
+    assert (found.outcome, found.reasons) == (OPEN, ("the NDR at five-tuples 65,536: disturbed by the host",))
+    assert concluded(curve(HALVED, cautions={"PDR 0.5 %": ("x",)}), most=0.8).outcome is CONFIRMED
+
+
+@pytest.mark.parametrize("level", [0.5, None])
+def test_the_range_of_two_repeats_is_no_interval(level: float | None) -> None:
+    twice = {n: {"NDR": replace(number(rate, n=2), level=level)} for n, rate in ((255, 3.1e6), (65_536, 1.55e6))}
+    found = concluded(curve(twice), most=0.8)
+    why = "the NDR at five-tuples 65,536 has no 95 % interval, only the range of 2 repeats; use --repeats 6"
+    assert (found.outcome, found.reasons) == (OPEN, (why,))
+
+
+def test_the_range_of_a_single_benchs_windows_is_no_interval() -> None:
+    few = {n: {"NDR": replace(number(rate, n=1), level=0.75)} for n, rate in ((255, 3.1e6), (65_536, 1.55e6))}
+    (why,) = concluded(curve(few), most=0.8).reasons
+    assert why.endswith("has no 95 % interval, only the range of few measurements on one bench; use --repeats 6")
+    own = {n: {"NDR": replace(number(rate, n=1), level=None)} for n, rate in ((255, 3.1e6), (65_536, 1.55e6))}
+    assert concluded(curve(own), most=0.8).outcome is CONFIRMED, "the interval of a search"
+
+
 def test_single_measurements_without_an_interval_decide_nothing() -> None:
     once = {level: {"NDR": number(rate, None)} for level, rate in ((255, 3e6), (65_536, 1e6))}
     found = concluded(curve(once), most=0.8)

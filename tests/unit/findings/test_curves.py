@@ -11,7 +11,7 @@ from pinchpoint.dut.ovs.collectors import FlowDump
 from pinchpoint.findings.curves import MOST_LISTED, curves, metrics_of
 from pinchpoint.measure.rates.run import of_rates
 from pinchpoint.model.measurement import Bound, Metric
-from pinchpoint.model.result import Outcome, RateStatus, ScenarioResult
+from pinchpoint.model.result import Limit, Outcome, RateStatus, ScenarioResult, Verdict
 from pinchpoint.model.scenario import Factor
 from pinchpoint.model.study import Curve, Need, Refusal
 from pinchpoint.stats.estimate import bound_of, estimate
@@ -338,3 +338,22 @@ def test_masks_of_too_many_flows_are_said_to_be_not_counted() -> None:
     assert [dict(point.notes) for point in _one(*ran).points] == [
         {}, {"": "masks not counted: more than 20,000 flows"}
     ]  # fmt: skip
+
+
+def test_a_point_has_the_limits_of_all_its_repeats() -> None:
+    first, second = (result({"five-tuples": 512}, [ndr(3e6)], repeat=repeat) for repeat in (1, 2))
+    second = replace(second, verdict=Verdict(Limit.GENERATOR, "The generator is saturated.", (), (), ()))
+    (made,) = curves([sweep(FLOWS)], [first, second])
+    assert (made.points[0].limit, made.points[0].limits) == ("forwarding_core", ("forwarding_core", "generator"))
+
+
+def test_the_largest_of_several_repeats_is_the_largest_of_all() -> None:
+    together = estimate([Metric("latency max", "ns", value) for value in (1e6, 9e6, 2e6)])
+    assert (together.value, together.low, together.high, together.n) == (9e6, None, None, 3)
+
+
+def test_the_level_of_an_interval_is_that_of_as_many_repeats() -> None:
+    metrics = [Metric("NDR", "fps", value) for value in (1.0, 2.0, 3.0, 4.0, 5.0, 6.0)]
+    assert estimate(metrics[:2]).level == 0.5
+    assert (estimate(metrics).level or 0.0) >= 0.95
+    assert estimate([Metric("goodput", "bit/s", 2.0, 1.0, 3.0, level=0.75)]).level == 0.75

@@ -8,12 +8,15 @@ from support import TWO_PORTS as SCENARIO
 
 from pinchpoint.engine.connections import Load
 from pinchpoint.keys.kinds import MismatchError
-from pinchpoint.measure.connections.metrics import plan, predicted, why_not
-from pinchpoint.measure.connections.run import Connections, _Measured, work
+from pinchpoint.measure.connections.failing import judged
+from pinchpoint.measure.connections.metrics import Sustained, plan, predicted, why_not
+from pinchpoint.measure.connections.metrics import metrics as figures_of
+from pinchpoint.measure.connections.run import BORNE, DOUBLED, OVERLOAD, Connections, _Measured, work
+from pinchpoint.measure.connections.steady import CompletedRate
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.measurement import Bound
 from pinchpoint.model.result import Limit as Pinch
-from pinchpoint.model.result import Outcome
+from pinchpoint.model.result import Outcome, Rate, RateStatus
 
 ASKS = Connections(
     failure_ratios=(0.0,),
@@ -33,8 +36,8 @@ ASKS = Connections(
 )
 
 
-def measured(balancer, ceiling_cps=1e9, **changes):
-    return _Measured(bench(SCENARIO, replace(ASKS, **changes)), Opener(balancer, ceiling_cps)).result()
+def measured(balancer, ceiling_cps=1e9, disturbed="", **changes):
+    return _Measured(bench(SCENARIO, replace(ASKS, **changes)), Opener(balancer, ceiling_cps, disturbed)).result()
 
 
 def metrics(result):
@@ -69,6 +72,31 @@ def test_a_device_that_frees_places_early_disproves_the_prediction():
     assert figures["sustained rate"].note.startswith("the prediction failed")
     assert figures["sustained rate"].value > 1.2 * figures["predicted sustained rate"].value
     assert result.verdict.headline == "burst: local ports; sustained: local ports, not as predicted"
+
+
+@pytest.mark.parametrize("phase", [OVERLOAD, BORNE])
+def test_a_load_whose_account_is_unusable_confirms_no_prediction_and_disproves_none(phase):
+    result = measured(Balancer(places=80, held_s=1.0, reuses=1.4), disturbed=phase)
+    sustained = metrics(result)["sustained rate"]
+    assert sustained.value == metrics(result)["predicted sustained rate"].value
+    assert sustained.note.startswith("predicted, not confirmed: of ")
+    assert sustained.note.endswith("/s others had the engine's core")
+
+
+def test_doubling_is_not_judged_by_a_load_whose_account_is_unusable():
+    result = measured(Balancer(places=80, held_s=1.0), disturbed=DOUBLED)
+    assert "sustained rate, doubled" not in metrics(result)
+    assert any(
+        line.startswith("not confirmed by doubling: of ") and "others had" in line for line in result.verdict.evidence
+    )
+
+
+def test_no_sustained_rate_is_above_what_is_completed():
+    result = measured(Balancer(places=800, held_s=2.0, capacity_cps=390.0, queue=100.0), steady_s=4.0, confirm=False)
+    found = metrics(result)
+    assert found["completed rate"].value == pytest.approx(390, rel=0.01), "a queue makes 400 /s of it in a load of 6 s"
+    assert found["sustained rate"].value == found["completed rate"].value
+    assert result.verdict.headline.endswith("sustained: what ends the completed rate")
 
 
 def test_an_overload_that_is_carried_in_full_gives_at_least():
@@ -119,6 +147,14 @@ def test_every_second_syn_without_an_answer_is_a_share_that_fails_at_any_rate_an
     assert sum('measure = "verify"' in warning for warning in result.warnings) == 1, "once, whatever the ratios"
 
 
+def test_the_stage_of_what_fails_at_any_rate_is_not_that_of_overloads():
+    measure = _Measured(bench(SCENARIO, ASKS), Opener(Balancer(places=100_000, drops=4, capacity_cps=200.0)))
+    trials = [measure._trial(1.0, cps) for cps in (10.0, 12.0, 40.0, 100.0, 5000.0)]
+    below = Rate(0.0, RateStatus.BELOW_MINIMUM, None, 12.0, 1.0, 1.0, "most trials lost frames")
+    ended = measure._ended(judged(below, trials), trials)
+    assert ended.stage.words == "at the SYN: 41 of 41 timed out connecting"
+
+
 def test_a_queue_is_a_burst_in_connections_and_the_completed_rate_is_what_the_core_bears():
     result = measured(Balancer(places=100_000, capacity_cps=1000.0, queue=200.0), steady_s=4.0)
     found = metrics(result)
@@ -146,10 +182,45 @@ def test_without_places_for_a_long_load_there_is_no_completed_rate_and_a_warning
     assert found["burst"].value == pytest.approx(40, abs=4), "80 in 0.5 s, where 80 a second are sustained"
 
 
+def test_without_places_for_connections_that_are_held_there_is_no_completed_rate():
+    result = measured(Balancer(places=8000, held_s=20.0), steady_s=4.0, hold_s=1.0)
+    assert "completed rate" not in metrics(result), "most of a load of 1.44 s passes before the first one completes"
+    assert any(" are taken 1.44 s after 5.00 k/s began" in warning for warning in result.warnings)
+
+
+def test_connections_that_are_held_are_completed_as_fast_as_they_are_opened():
+    result = measured(Balancer(places=100_000, held_s=1.0), max_cps=500.0, steady_s=4.0, hold_s=1.0)
+    assert metrics(result)["completed rate"].value == pytest.approx(500, rel=0.02)
+
+
+def test_a_load_too_short_for_two_samples_is_not_said_to_have_ended_early():
+    result = measured(Balancer(places=100_000, capacity_cps=1000.0), steady_s=0.1)
+    assert "no completed rate: connections.steady_s is shorter than 400 ms, four samples" in result.warnings
+
+
 def test_what_is_completed_of_every_load_is_at_least_the_completed_rate():
     result = measured(Balancer(places=100_000), ceiling_cps=2000.0, steady_s=4.0)
     completed = metrics(result)["completed rate"]
     assert (completed.bound, completed.value) == (Bound.AT_LEAST, pytest.approx(2000, rel=0.05))
+
+
+def test_what_failed_is_told_where_nearly_all_was_completed():
+    result = measured(Balancer(places=100_000, drops=50), max_cps=500.0, failure_ratios=(0.05,), steady_s=4.0)
+    note = metrics(result)["completed rate"].note
+    assert note.endswith("98.0 % of it was completed; 40 connections of the load failed")
+
+
+def test_there_is_no_burst_above_a_completed_rate_that_is_at_least():
+    rate = Rate(0.0, RateStatus.FOUND, 950.0, 1050.0, 0.5, 0.5, "", estimate_fps=1000.0)
+    steady, none = CompletedRate(1000.0, 980.0, 2.0, "", None, failed=40), Sustained(None, None, "", None)
+    assert "burst" not in {metric.name for metric in figures_of([rate], steady, none, None)}
+
+
+def test_the_time_of_traffic_is_that_of_all_loads():
+    without, with_steady = (
+        measured(Balancer(places=100_000), max_cps=500.0, steady_s=steady_s).traffic_s for steady_s in (0.0, 4.0)
+    )
+    assert with_steady == pytest.approx(without + 4.0)
 
 
 def test_a_confirmation_that_would_take_too_long_is_left_out_and_says_why():

@@ -48,6 +48,12 @@ def test_the_same_share_at_loads_far_apart_is_the_number():
     assert rate.floor.lower < 0.5 < rate.floor.upper
 
 
+def test_the_interval_of_the_share_covers_trials_that_differ():
+    floor = judged(BELOW, [trial(100, 0.4), trial(100, 0.5), trial(10_000, 0.4), trial(10_000, 0.6)]).floor
+    assert floor.loss_ratio == pytest.approx(0.4995, abs=1e-3)
+    assert floor.lower < 0.4 and floor.upper > 0.6, "20,200 connections are four trials"
+
+
 def test_a_device_that_completes_nothing_fails_all_of_it():
     assert judged(BELOW, [trial(cps, 1.0) for cps in (10, 20, 5000)]).floor.loss_ratio == 1.0
 

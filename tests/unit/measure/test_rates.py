@@ -83,6 +83,16 @@ def test_cycles_that_do_not_fit_the_clock_are_a_warning():
     assert told.startswith("900 cycles per packet at the NDR make 9.00 GHz")
 
 
+def test_cycles_of_an_overload_are_not_held_against_the_ndr():
+    ndr, overload = (
+        Rate(0.0, RateStatus.FOUND, 1e7, 1e7, 1.0, 3.0, ""),
+        trials.trial(1e7, threads=[trials.thread_load(1.0, 900.0)]),
+    )
+    search = rates._RateSearch(SearchOutcome((ndr,), None), (overload,), overloads=[overload] * 7)
+    scenario = replace(SCENARIO, point=replace(SCENARIO.point, relative=Relative.ALONE))
+    assert not any("GHz" in line for line in rates._summary(scenario, (overload,), search, (), 1.0).warnings)
+
+
 def dropping(load, lost, number):
     ring = Drop("receive ring of left full", lost, "a counter", "dut")
     counts = trials.stream_counts(offered=load, received=load - lost)

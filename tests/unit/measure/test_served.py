@@ -11,8 +11,8 @@ from pinchpoint.account.exhausted import Seen
 from pinchpoint.engine.connections import Account, Client, Load, PortCounts, Sources
 from pinchpoint.measure import served
 from pinchpoint.measure.served import Opener, State, judge, suffices
-from pinchpoint.measure.standing import Begun, Task
-from pinchpoint.model.errors import BenchError, EngineError, InputError
+from pinchpoint.measure.standing import Begun, Standing, Task
+from pinchpoint.model.errors import BenchError, EngineError, HostLostError, InputError
 from pinchpoint.model.limits import Limit, Resource, Wanted, too_few
 from pinchpoint.model.scenario import Range
 from pinchpoint.model.trial import TrialValidity
@@ -98,8 +98,8 @@ class Live:
         return {"ruleset": self.rules}
 
 
-def opener(monkeypatch, live, meanwhile):
-    """One whose loads all complete, while `meanwhile` happens."""
+def opener(monkeypatch, live, meanwhile, measurements=()):
+    """One whose loads all complete, while `meanwhile` happens; `measurements` of an interrupted run."""
 
     def connect(load):
         meanwhile(live)
@@ -112,7 +112,7 @@ def opener(monkeypatch, live, meanwhile):
     bench = SimpleNamespace(
         live=live,
         scenario=scenario,
-        task=Task(),
+        task=Task(measurements=measurements),
         bracket=lambda: bracket,
         begin=lambda number, expected_s: Begun(scenario, f"m-{number}", number),
         keep=lambda measurement: measurement,
@@ -145,6 +145,33 @@ def test_a_load_during_which_the_device_was_changed_is_unusable_and_says_what_ch
     opened = opener(monkeypatch, live, meanwhile).open("search", Load(1000, 1000.0, 1, 1.0))
     assert opened.judged.validity is TrialValidity.CHANGED
     assert opened.judged.reason == f"changed since the beginning: {words}"
+
+
+def test_a_host_that_is_lost_has_not_changed_the_device(monkeypatch):
+    live = Live()
+
+    def lost():
+        raise HostLostError("rack does not answer")
+
+    with pytest.raises(HostLostError):
+        opener(monkeypatch, live, lambda live: setattr(live, "settings", lost)).open("a", Load(1000, 1000.0, 1, 1.0))
+
+
+def test_a_load_during_which_the_device_was_changed_is_opened_again(monkeypatch):
+    load = Load(1000, 1000.0, 1, 1.0)
+    disturbed = opener(monkeypatch, Live(), lowered)
+    disturbed.open("search", load)
+    again = opener(monkeypatch, Live(), lambda live: None, disturbed.measurements)
+    assert again.open("search", load).judged.validity is TrialValidity.VALID
+    kept = opener(monkeypatch, Live(), lowered, again.measurements)
+    assert kept.open("search", load).judged.validity is TrialValidity.VALID, "taken from the record"
+
+
+def test_a_measurement_during_which_the_device_was_changed_is_taken_again():
+    changed, new = (SimpleNamespace(validity=validity) for validity in (TrialValidity.CHANGED, TrialValidity.VALID))
+    bench = Standing(None, None, (), Task(measurements=[changed]), 0.0)
+    assert bench.once(lambda: new) is new
+    assert Standing(None, None, (), Task(measurements=[changed, new]), 0.0).once(lambda: changed) is new
 
 
 def test_what_is_changed_on_purpose_makes_no_load_unusable(monkeypatch):

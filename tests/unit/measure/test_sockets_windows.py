@@ -155,8 +155,15 @@ def test_kernel_lookups_stand_in_where_no_thread_counts_packets():
 def test_few_repeats_give_their_median_and_range():
     three = [[Metric("transactions", "1/s", value)] for value in (90.0, 104.0, 110.0)]
     (metric,) = windows.over_repeats(three)
-    assert (metric.value, metric.low, metric.high) == (104, 90, 110)
+    assert (metric.value, metric.low, metric.high, metric.level) == (104, 90, 110, 0.75)
     assert metric.note == "lowest and highest of 3 windows"
+
+
+def test_the_largest_latency_is_that_of_all_windows():
+    three = [[Metric("latency max", "ns", value)] for value in (1e6, 9e6, 2e6)]
+    (metric,) = windows.over_repeats(three)
+    assert (metric.value, metric.low, metric.high) == (9e6, None, None)
+    assert metric.note == "the largest of 3 windows"
 
 
 def test_one_window_has_no_interval_and_what_one_lacks_is_absent():

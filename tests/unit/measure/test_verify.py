@@ -1,15 +1,24 @@
 """What is said of a service, from the account of its connections."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import get_type_hints
 
 import pytest
+from support import scenario_text
 
-from pinchpoint.engine.connections import Account, Client, Others, Source, Sources, parse
+from pinchpoint.engine.connections import Account, Client, Load, Others, Source, Sources, parse
+from pinchpoint.measure.standing import Begun, Task
+from pinchpoint.measure.verify import run
 from pinchpoint.measure.verify.judged import checks, direct, forgotten, repeated
+from pinchpoint.measure.verify.run import Verify, _again
 from pinchpoint.measure.verify.turns import ONE_TURN, Dealing
 from pinchpoint.model.errors import EngineError
+from pinchpoint.model.hops import Place
+from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service
+from pinchpoint.model.trial import TrialValidity
+from pinchpoint.scenario import parse as scenario_of
 
 SERVICE = Service(
     address="10.0.0.100",
@@ -109,7 +118,8 @@ def test_each_turn_of_its_own_may_be_one_connection_ahead(turns, names):
 def dealt(order, dealing=ONE_TURN, **changed):
     """Whether it is in turn, and what is said of it."""
     counts = tuple(order.count(number) for number in range(3))
-    by_name = {check.name: check for check in checks(SERVICE, client(order=order, backends=counts, **changed), dealing)}
+    told = client(**{"order": order, "backends": counts, "opened": len(order), **changed})
+    by_name = {check.name: check for check in checks(SERVICE, told, dealing)}
     return by_name["busiest backend"].is_right, by_name["busiest backend"].words
 
 
@@ -165,6 +175,91 @@ def test_nothing_is_called_in_turn_where_no_two_connections_in_a_row_were_answer
     assert dealt((0, None, 1, None, 2, None))[1] == (
         "1 / 1 / 1, as even as turns are; no two connections in a row were answered"
     )
+
+
+def test_fewer_connections_than_turns_are_in_no_known_order():
+    assert dealt((0, 0, 0), Dealing(turns=4)) == (
+        True,
+        "3 / 0 / 0, the order is not known: 4 turns, and no more connections in a row were answered",
+    )
+
+
+def test_how_many_connections_were_followed_is_told_where_not_all_are_listed():
+    assert dealt(IN_TURN, opened=900)[1] == "100 / 100 / 100, in turn; the first 300 connections were followed"
+
+
+def test_no_backend_is_blamed_for_a_connection_that_the_engine_did_not_open_again():
+    before, again = client(order=(0, 2, 1, 1)), client(order=(0, None, 1, None), shortfall=1)
+    (check,) = repeated(before, again)
+    assert check.words == (
+        "2 of 3 tuples reached the backend again that they had reached, 1 not answered again; "
+        "the engine did not open 1 again"
+    )
+    (check,) = repeated(before, client(order=(0, None, 1, 1), shortfall=1))
+    assert (check.is_right, check.share) == (True, 1.0)
+
+
+def test_tuples_are_opened_again_until_the_engine_has_opened_all_of_them():
+    late, whole = client(shortfall=3), client()
+    accounts = [Account(1.0, late, ()), Account(1.0, whole, ()), Account(1.0, late, ())]
+    ends = SimpleNamespace(service=SERVICE, connect=lambda load: accounts.pop(0))
+    assert _again(ends, None, Load(300, 200.0, 2, 2.0)) is whole
+    assert len(accounts) == 1
+
+
+def test_policed_frames_that_a_device_counts_twice_enter_once(monkeypatch):
+    place = Place("in", ("{port}/received", "{port}/dropped", "-{port}/policed"), ())
+    device = SimpleNamespace(graph=lambda scenario: SimpleNamespace(places=[place]))
+    monkeypatch.setattr(run, "device_of", lambda scenario: device)
+    observed = {"servers/received": 100.0, "servers/dropped": 7.0, "servers/policed": 5.0}
+    assert run._entered(None, SERVICE, observed) == 102
+
+
+class Live:
+    """A device that stands; something interferes with it while real programs are tried."""
+
+    def __init__(self):
+        self.places = 80
+
+    def balancer(self):
+        return self
+
+    def ready(self):
+        return {}
+
+    def settings(self):
+        return {}
+
+    unchanging = settings
+
+    def limits(self):
+        return (Limit(Resource.TABLE, self.places, None, "table"),)
+
+    def tracked(self):
+        return None
+
+
+def test_what_changes_while_programs_are_tried_is_seen(monkeypatch):
+    def tried(bench, service, timeout_s):
+        bench.live.places = 40
+        return (), ()
+
+    scenario = replace(scenario_of(scenario_text(), "a.toml"), measure=Verify(300, 200.0, 2, 2.0, 0.5, programs=True))
+    ends = SimpleNamespace(service=SERVICE, connect=lambda load: Account(1.0, client(), ()))
+    monkeypatch.setattr(run, "ends_of", lambda bench: ends)
+    monkeypatch.setattr(run, "check_programs", lambda host: None)
+    monkeypatch.setattr(run, "tried", tried)
+    bracket = SimpleNamespace(open=lambda: None, close=lambda: SimpleNamespace(flat=dict))
+
+    def begin(number, expected_s, repeat):
+        return Begun(scenario, f"v-{number}", repeat)
+
+    bench = SimpleNamespace(
+        scenario=scenario, live=Live(), task=Task(), host=None, bracket=lambda: bracket, begin=begin
+    )
+    measurement = run._measure(bench)
+    assert measurement.validity is TrialValidity.CHANGED
+    assert measurement.reason.startswith("changed since the beginning: connection table: 40 places")
 
 
 def test_a_hash_takes_each_tuple_to_its_backend_again():

@@ -243,6 +243,17 @@ def test_what_the_switch_may_not_have_published_yet_is_not_called_unexplained(re
     assert ("not explained" in [cell.text for cell in reasons.cells]) is told
 
 
+@pytest.mark.parametrize(("lost", "told"), [(7, "7.00 pps"), (-7, "-7.00 pps"), (0, "")])
+def test_a_small_loss_that_lasts_is_told_and_so_is_more_out_than_in(lost, told):
+    """Of 1,000 frames a second for a minute; what is read late at one end is at most 50 of all of them."""
+    sent = {"ovs/port/right/tx_pkts": 1000 - lost, "ovs/port/right/tx_drop": 0}
+    sent["ovs/port/right/ovs_tx_mtu_exceeded_drops"] = 0
+    view = watch_view(watched(OVS, head(), [reading(**sent)] * 60))
+    columns = {column.key: [cell.text for cell in column.cells] for column in view.path.columns}
+    at = columns["place"].index("datapath")
+    assert (columns["drop"][at], columns["reason"][at]) == (told, told and "not explained")
+
+
 def test_what_could_not_be_read_is_said():
     found = watched(OVS, replace(head(), unread={"sockets": "ss failed: no\n  command: ss"}), [reading()])
     assert "not read: sockets: ss failed: no" in watch_view(found).figures

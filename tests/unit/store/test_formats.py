@@ -21,6 +21,7 @@ from pinchpoint.model import errors
 from pinchpoint.model.comparison import Comparison, ComparisonKind, Decision
 from pinchpoint.model.measurement import Bound, Measurement, Metric
 from pinchpoint.model.result import Limit, Outcome, RateStatus, RunInfo, RunResult
+from pinchpoint.model.study import Curve
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.store.folder import INFO, MEASUREMENT, RESULT, TRIAL, RunFolder
 
@@ -93,9 +94,18 @@ def test_the_curves_and_published_figures_of_a_study_of_the_schema_before_are_in
     read = folder.read_result()
     assert read is not None
     assert {scenario.group: scenario for scenario in read.scenarios} == firsts
-    assert read.curves == result.curves
+    assert read.curves == tuple(map(_without_later_fields, result.curves))
     said = [finding.text.replace("PMD core at", "forwarding core at") for finding in read.findings]
     assert said == [finding.text for finding in result.findings], "a stored sentence stays as it was written"
+
+
+def _without_later_fields(curve: Curve) -> Curve:
+    """Without how often an interval holds, and without the limits of repeats after the first."""
+    points = (
+        replace(point, limits=(), estimates={name: replace(one, level=None) for name, one in point.estimates.items()})
+        for point in curve.points
+    )
+    return replace(curve, points=tuple(points))
 
 
 OLD_RUN = RunFolder.open(GOLDEN / "run-before-loopback")

@@ -299,9 +299,10 @@ class IpvsLive(softirq.KernelLive):
         return {"ipvsadm": self.run("ipvsadm", "--version").strip(), "ipvs": self.run("ipvsadm").split("\n")[0]}
 
     def unchanging(self) -> Mapping[str, str]:
-        """The rules of source NAT; `settings` look at the virtual server."""
-        service = served(self._scenario)
-        return {"source NAT": self.run(_LISTED[service.family], "-t", "nat", "-S")} if is_full(service) else {}
+        """The rules of source NAT, and the backlog; `settings` look at the virtual server."""
+        service, backlog = served(self._scenario), softirq.backlog_of(self.places.host)
+        nat = {"source NAT": self.run(_LISTED[service.family], "-t", "nat", "-S")} if is_full(service) else {}
+        return {**nat, **backlog}
 
     def dumps(self) -> Mapping[str, str]:
         """Its virtual server with counts, the rules of source NAT, the routes."""

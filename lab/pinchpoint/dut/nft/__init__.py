@@ -173,6 +173,8 @@ def _sysctls(scenario: Scenario) -> dict[str, str]:
     return addresses.routing(port.name for port in scenario.ports) | of_service
 
 
+# As nft(8) lists a set: its flags, then maybe its time-out, then its elements, over several lines.
+_FILLED = re.compile(r"(\n[ \t]*flags [^\n{}]*\b(?:dynamic|timeout)\b[^{}]*?)\n[ \t]*elements = \{[^}]*\}")
 _INCLUDE = re.compile(r"\binclude\b")
 _BRACED = re.compile(r"\{([A-Za-z][A-Za-z0-9-]*)\}")
 _FOLLOWED = ("nf_conntrack_max", "nf_conntrack_buckets")  # of the host: the namespace follows it
@@ -229,8 +231,9 @@ class NftLive(softirq.KernelLive):
         return {"nft": self.places.host.run(["nft", "--version"]).strip()}
 
     def unchanging(self) -> Mapping[str, str]:
-        """The ruleset without its counts (nft(8), --stateless)."""
-        return {"ruleset": self.run("nft", "-s", "list", "ruleset")}
+        """The ruleset without its counts (nft(8), --stateless), and the backlog."""
+        backlog = softirq.backlog_of(self.places.host)
+        return {"ruleset": without_filled(self.run("nft", "-s", "list", "ruleset")), **backlog}
 
     def dumps(self) -> Mapping[str, str]:
         """The ruleset as the kernel has it, and the routes."""
@@ -240,6 +243,11 @@ class NftLive(softirq.KernelLive):
         """Its rules, which can be replaced; with a proxy of SYNs they stand in two chains, and are left alone."""
         service, proxied = self._scenario.service, dut_of(self._scenario, NftDut).syn_proxy
         return tracking.Rebalancing(service, self.places) if service and not proxied else None
+
+
+def without_filled(ruleset: str) -> str:
+    """The rules, and the elements of sets that no rule fills: those are of the traffic."""
+    return _FILLED.sub(r"\1", ruleset)
 
 
 class NftBench(softirq.KernelBench):

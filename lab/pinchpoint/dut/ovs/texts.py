@@ -29,6 +29,7 @@ _STATS, _PERF, _RXQ = (f"dpif-netdev/pmd-{name}-show" for name in ("stats", "per
 _IS_PERF: Final = re.compile(r"^\s+(?:Iterations|- Used TSC cycles|Rx packets):")
 _IS_RXQ: Final = re.compile(r"^\s+(?:port:|isolated\s*:|overhead:)")
 _DESCRIPTION: Final = re.compile(r"^ (\w+)\(([^)]+)\): ", re.MULTILINE)
+_REPLY: Final = re.compile(r"^OFPST_PORT reply", re.MULTILINE)
 _INTERFACE: Final = re.compile(r'^\s+Interface "?([^\s"]+)"?$')
 _TYPE: Final = re.compile(r"^\s+type: (\S+)$")
 _IN_USERSPACE: Final = ("netdev@", "flow-dump from pmd")
@@ -188,8 +189,8 @@ def _ports(given: Sorted, datapath: Datapath) -> tuple[dict[str, dict[str, int]]
     for file, text in given.rest.items():
         of_bridge = [known for bridge, known in bridges.items() if file.endswith(bridge)] or list(bridges.values())
         known = of_bridge[0] if len(of_bridge) == 1 else {}
-        for number, counted in ovs_text.port_counters(text).items():
-            name = known.get(number, f"{file}:{number}" if number.isdigit() and len(given.rest) > 1 else number)
+        for number, named, counted in _numbered(file if len(given.rest) > 1 else "", text):
+            name = known.get(number, named)
             interface_type = types.get(name)
             if not counted.keys() & {"rx_pkts", "tx_pkts"}:
                 continue
@@ -200,6 +201,25 @@ def _ports(given: Sorted, datapath: Datapath) -> tuple[dict[str, dict[str, int]]
             kind = by_counters(counted, datapath) if interface_type is None else kind_of(interface_type, counted)
             gauges[f"{KIND}{name}"] = float(kind)
     return counters, gauges
+
+
+def _numbered(file: str, text: str) -> Iterator[tuple[str, str, dict[str, int]]]:
+    """Number, a name where nothing else has one, and counters of each port.
+
+    A port that comes again in another reply is of another bridge. A reply may come in parts.
+    """
+    bridges = list[dict[str, dict[str, int]]]()
+    for reply in _REPLY.split(text):
+        counted = ovs_text.port_counters(reply)
+        if bridges and not bridges[-1].keys() & counted.keys():
+            bridges[-1].update(counted)
+        else:
+            bridges.append(counted)
+    for place, ports in enumerate(bridges, start=1):
+        of = ":".join(filter(None, (file, f"bridge {place}" if len(bridges) > 1 else "")))
+        for number, counters in ports.items():
+            has_name = not of or not (number.isdigit() or number.lower() == OWN_PORT)
+            yield number if len(bridges) == 1 else "", number if has_name else f"{of}:{number}", counters
 
 
 def _types(text: str) -> Iterator[tuple[str, str]]:

@@ -187,7 +187,7 @@ def over_repeats(made: Sequence[Measurement]) -> Iterator[Metric]:
         if repeats := named.get(name):
             middle, latest = median_interval([metric.value for metric in repeats]), repeats[-1]
             note = "; ".join(filter(None, (latest.note.split(";")[0], middle.meaning)))
-            yield Metric(name, latest.unit, *middle.figures, note)
+            yield Metric(name, latest.unit, *middle.figures, note, level=middle.level)
 
 
 def warnings(made: Sequence[Measurement], wanted: int) -> tuple[str, ...]:

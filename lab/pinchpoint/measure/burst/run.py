@@ -128,7 +128,7 @@ def metrics(result: BurstResult, ndr: Rate | None, ring: int) -> Iterator[Metric
         middle = median_interval(lengths)
         kind = "its 95 % interval by ranks" if len(lengths) >= FEWEST_FOR_INTERVAL else "their range"
         note = f"frames; median of {n}, and {kind}"
-        yield Metric("longest burst", "count", *middle.figures, note)
+        yield Metric("longest burst", "count", *middle.figures, note, level=middle.level)
     yield Metric("average burst", "count", result.average, note="frames; what RFC 9004 corrects")
     yield Metric("shortest of the tests", "count", min(lengths), note="frames")
     yield Metric("longest of the tests", "count", max(lengths), note="frames")

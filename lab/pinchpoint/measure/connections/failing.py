@@ -1,11 +1,15 @@
 """What fails however few connections are opened, where it fails, and loads that surely failed. Pure."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from scipy.special import stdtrit  # scipy.stats takes a second to import
+
 from pinchpoint.engine.connections import Client
+from pinchpoint.model.measurement import CONFIDENCE
 from pinchpoint.model.result import LossFloor, Rate, RateStatus
 from pinchpoint.model.trial import Trial
 
@@ -70,9 +74,26 @@ def _always(trials: Sequence[Trial], rate: Rate) -> LossFloor | None:
         return None
     within = [trial for trial in by_load if trial.offered_fps <= max(alike)]
     share = _share(within)
-    half = NORMAL * (share * (1 - share) / sum(trial.offered for trial in within)) ** 0.5
+    half = _half_width(within, share)
     ends = max(0.0, share - half), min(1.0, share + half)
     return LossFloor(share, *ends, by_load[0].offered_fps, len(within))
+
+
+def _half_width(trials: Sequence[Trial], share: float) -> float:
+    """Of the share's interval: a trial's connections fail together, so trials are what was sampled.
+
+    The variance of a ratio of sums (Cochran 1977, 2.11), at least that of independent connections.
+    """
+    count, offered = len(trials), sum(trial.offered for trial in trials)
+    squares = math.fsum((trial.lost - share * trial.offered) ** 2 for trial in trials)
+    of_trials = float(stdtrit(count - 1, (1 + CONFIDENCE) / 2)) * (squares * count / (count - 1)) ** 0.5 / offered
+    return max(of_trials, NORMAL * (share * (1 - share) / offered) ** 0.5)
+
+
+def rests_on(rate: Rate, trials: Sequence[Trial]) -> Sequence[Trial]:
+    """The usable trials whose share fails at any rate, without the overloads; none where none does."""
+    count = rate.floor.trials if rate.floor and rate.status is RateStatus.LOSES_ALWAYS else 0
+    return sorted(trials, key=lambda trial: trial.offered_fps)[:count]
 
 
 def _share(trials: Sequence[Trial]) -> float:

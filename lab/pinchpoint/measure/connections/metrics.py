@@ -91,8 +91,13 @@ class Confirmation:
     is_open: bool  # the overload was none: all of it was carried
 
 
-def confirmed(prediction: Prediction, carried_cps: float, failed: int, opened: int, ratio: float) -> Confirmation:
-    """The overload was carried at `carried_cps`; of `opened` connections of the lower load `failed` failed."""
+def confirmed(
+    prediction: Prediction, carried_cps: float, most_cps: float, failed: int, opened: int, ratio: float
+) -> Confirmation:
+    """The overload was carried at `carried_cps`; of `opened` connections of the lower load `failed` failed.
+
+    `most_cps`: the completed rate, above which none is sustained.
+    """
     wanted = plan(prediction)
     is_borne = failed <= ratio * opened
     agrees = abs(carried_cps / prediction.cps - 1) <= AGREES and failed <= LAPSES * opened
@@ -105,7 +110,9 @@ def confirmed(prediction: Prediction, carried_cps: float, failed: int, opened: i
         f"{units.per_second(prediction.cps)}; of {units.per_second(wanted.overload_cps)} for {wanted.overload_s:g} s "
         f"{units.per_second(carried_cps)} were carried, and {borne}"
     )
-    is_open = carried_cps >= ALL * wanted.overload_cps
+    if most_cps < carried_cps:
+        words += f"; {units.per_second(most_cps)} are completed"
+    is_open = ALL * wanted.overload_cps <= carried_cps <= most_cps
     if is_open:
         words = f"at least: {words}"
     return Confirmation(wanted.borne_cps if is_borne else None, agrees, words, is_open)
@@ -175,17 +182,26 @@ def metrics(
 def _completed(steady: CompletedRate) -> Metric:
     """With the share of the busiest worker."""
     window = f"of {units.per_second(steady.offered_cps)} offered, over {units.seconds(steady.window_s)}"
-    ended = steady.ended.evidence[0] if steady.ended else "all was completed"
+    ended = steady.ended.evidence[0] if steady.ended else _carried(steady)
     note = "; ".join(filter(None, (window, steady.worker, ended)))
     if steady.is_carried:
         return Metric(COMPLETED, "1/s", steady.completed_cps, steady.completed_cps, None, note, Bound.AT_LEAST)
     return Metric(COMPLETED, "1/s", steady.completed_cps, note=note)
 
 
+def _carried(steady: CompletedRate) -> str:
+    if not steady.failed:
+        return "all was completed"
+    share = units.share(min(1.0, steady.completed_cps / steady.offered_cps))
+    return f"{share} of it was completed; {units.counted(steady.failed, 'connection')} of the load failed"
+
+
 def _above(rate: Rate, steady: CompletedRate | None, sustained: Sustained) -> Iterator[Metric]:
     """Connections that a trial at the burst rate completes above what lasts."""
     lasting_cps = steady.completed_cps if steady else None if sustained.is_burst else sustained.cps
     if rate.status is not RateStatus.FOUND or rate.quoted_fps is None or lasting_cps is None:
+        return
+    if steady.is_carried if steady else _is_open(sustained):
         return
     count = max(0.0, rate.quoted_fps - lasting_cps) * rate.trial_duration_s
     what = "completed" if steady else "sustained"
@@ -207,14 +223,18 @@ def status_words(rate: Rate) -> str:
     return "no trial had a usable account"
 
 
+def _is_open(sustained: Sustained) -> bool:
+    """Whether its rate is "at least"."""
+    return sustained.is_open or (sustained.confirmation is not None and sustained.confirmation.is_open)
+
+
 def _sustained(sustained: Sustained) -> Iterator[Metric]:
     if sustained.prediction is not None:
         limit = sustained.prediction.limit
         note = f"{limit.resource}: {sustained.prediction.places:,} places held for {sustained.prediction.held_s:g} s"
         yield Metric("predicted sustained rate", "1/s", sustained.prediction.cps, note=f"{note}; {limit.source}")
     if sustained.cps is not None:
-        is_open = sustained.is_open or (sustained.confirmation is not None and sustained.confirmation.is_open)
-        low_cps, bound = (sustained.cps, Bound.AT_LEAST) if is_open else (sustained.low_cps, None)
+        low_cps, bound = (sustained.cps, Bound.AT_LEAST) if _is_open(sustained) else (sustained.low_cps, None)
         yield Metric(SUSTAINED, "1/s", sustained.cps, low_cps, None, sustained.words, bound)
     if sustained.doubled_cps is not None:
         yield Metric(DOUBLED, "1/s", sustained.doubled_cps, note=sustained.doubling)

@@ -17,9 +17,17 @@ from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table
 from pinchpoint.keys.kinds import Kind, MismatchError
 from pinchpoint.measure.connections import metrics as figures
-from pinchpoint.measure.connections.failing import judged, stage
+from pinchpoint.measure.connections.failing import judged, rests_on, stage
 from pinchpoint.measure.connections.metrics import Ended, Prediction, Sustained
-from pinchpoint.measure.connections.steady import MOST_LOADS, CompletedRate, least_s, next_cps, room, settled
+from pinchpoint.measure.connections.steady import (
+    MOST_LOADS,
+    SHORTEST_S,
+    CompletedRate,
+    least_s,
+    next_cps,
+    room,
+    settled,
+)
 from pinchpoint.measure.kind import MeasureKind, asked
 from pinchpoint.measure.served import SETUP_S, Opened, Opener, percentiles
 from pinchpoint.measure.standing import Standing
@@ -182,7 +190,7 @@ class _Measured:
         searched = find_rates(self._trial, asks.search, time.monotonic, overload_measures=False).rates
         usable = [trial for trial in self._trials if trial.is_usable]
         rates = [judged(rate, usable) for rate in searched]
-        ended = self._ended(rates[0])
+        ended = self._ended(rates[0], usable)
         steady, why = self._steady(rates[0])
         sustained = self._sustained(rates, steady)
         no_rate, times = all(rate.status is RateStatus.REFUSED for rate in rates), tuple[Metric, ...]()
@@ -193,7 +201,7 @@ class _Measured:
             scenario_result(bench.scenario, bench.wall_s, self._opener.measurements),
             threads=self._trials[-1].threads if self._trials else (),
             verdict=figures.verdict(rates[0], ended, steady, sustained, self._limits),
-            traffic_s=math.fsum(trial.sent_duration_s for trial in self._trials),
+            traffic_s=self._opener.traffic_s,
             warnings=(*_warnings(rates, asks), *([f"no completed rate: {why}"] if why else [])),
             outcome=Outcome.FAILED if no_rate else Outcome.MEASURED,
             reason=rates[0].reason if no_rate else "",
@@ -221,8 +229,8 @@ class _Measured:
             one_isn=not asks.early_reuse,
         )
 
-    def _ended(self, rate: Rate) -> Ended:
-        """What ended the first burst rate, by the trials that say so.
+    def _ended(self, rate: Rate, usable: Sequence[Trial]) -> Ended:
+        """What ended the first burst rate, by the trials that say so, and where connections fail at any rate.
 
         Those with the lowest loads; all that failed where these explain nothing, as the few that a busy host failed.
         """
@@ -231,7 +239,7 @@ class _Measured:
             return Ended(None, (), None)
         failed.sort(key=lambda trial: trial.offered_fps)
         ids, seen = [trial.id for trial in failed], [self._loads[trial.id].seen for trial in failed]
-        where = stage(self._loads[trial_id].client for trial_id in ids)
+        where = stage(self._loads[trial.id].client for trial in rests_on(rate, usable))
         ended = exhausted(self._limits, seen[:FEWEST], seen)
         if ended.resource is None and (further := exhausted(self._limits, seen)).resource is not None:
             return Ended(further, ids, where)
@@ -243,13 +251,15 @@ class _Measured:
         best: CompletedRate | None = None
         if load_cps is None or not asks.steady_s or not asks.is_closing:
             return None, ""
+        if asks.steady_s < SHORTEST_S:
+            return None, f"connections.steady_s is shorter than {units.seconds(SHORTEST_S)}, four samples"
         self._bench.task.listener.phase(STEADY, MOST_LOADS)
         for _ in range(MOST_LOADS):
             room_s, places = room(self._limits, load_cps, asks.hold_s)
-            if room_s < (asks.steady_s if best else least_s(asks.trial_duration_s)):
+            # From the middle of such a load on, those that were held complete as well.
+            if room_s < (asks.steady_s if best else least_s(asks.trial_duration_s)) + 2 * asks.hold_s:
                 why = f"{places} are taken {units.seconds(room_s)} after {units.per_second(load_cps)} began"
                 return best, "" if best else why
-            # From the middle of a load on, those that were held complete as well.
             lasting_s = min(asks.steady_s + 2 * asks.hold_s, room_s)
             opened = self._opener.open(STEADY, replace(self._load(load_cps, lasting_s), is_sampled=True))
             steady = settled(self._limits, opened) if opened.judged.validity is TrialValidity.VALID else None
@@ -280,24 +290,34 @@ class _Measured:
         if why := figures.why_not(prediction, burst_cps, asks.sustain_within_s):
             cps = min(prediction.cps, most_cps or prediction.cps)
             return Sustained(cps, None, f"predicted, not confirmed: {why}", prediction)
-        return self._confirmed(prediction)
+        return self._confirmed(prediction, steady)
 
-    def _confirmed(self, prediction: Prediction) -> Sustained:
+    def _confirmed(self, prediction: Prediction, steady: CompletedRate | None) -> Sustained:
         wanted, asks = figures.plan(prediction), self._asks
+        most_cps = steady.completed_cps if steady and not steady.is_carried else math.inf
         self._bench.task.listener.phase("sustained", 2 + asks.confirm)
         over = self._opener.valid(OVERLOAD, self._load(wanted.overload_cps, wanted.overload_s))
         borne = self._opener.valid(BORNE, self._load(wanted.borne_cps, wanted.borne_s))
+        if why := _unusable(over) or _unusable(borne):
+            words = f"predicted, not confirmed: {why}"
+            return Sustained(min(prediction.cps, most_cps), None, words, prediction)
         carried_cps = over.client.completed / wanted.overload_s
-        if over.judged.validity is not TrialValidity.VALID:
-            why = f"predicted, not confirmed: of {units.per_second(wanted.overload_cps)} {over.judged.reason}"
-            return Sustained(prediction.cps, None, why, prediction)
         failed, ratio = borne.client.opened - borne.client.completed, max(asks.failure_ratios)
-        said = figures.confirmed(prediction, carried_cps, failed, borne.client.opened, ratio)
+        said = figures.confirmed(prediction, carried_cps, most_cps, failed, borne.client.opened, ratio)
         ended = exhausted(self._limits, [over.seen])
         doubled_cps, doubling = self._doubled(prediction, ended, carried_cps) if asks.confirm else (None, "")
-        low_cps = min(said.borne_cps, carried_cps) if said.borne_cps else None
+        # What is carried counts connections that are completed after the last was opened: queues bear it, not for ever.
+        cps = min(carried_cps, most_cps)
         return Sustained(
-            carried_cps, low_cps, said.words, prediction, ended, said, doubled_cps=doubled_cps, doubling=doubling
+            cps,
+            min(said.borne_cps, cps) if said.borne_cps else None,
+            said.words,
+            prediction,
+            ended,
+            said,
+            is_completed=most_cps < carried_cps,
+            doubled_cps=doubled_cps,
+            doubling=doubling,
         )
 
     def _doubled(self, prediction: Prediction, ended: Exhausted, carried_cps: float) -> tuple[float | None, str]:
@@ -312,6 +332,8 @@ class _Measured:
                 over = self._opener.valid(DOUBLED, self._load(wanted.overload_cps, wanted.overload_s))
         except BenchError as error:
             return None, f"not confirmed by doubling: {error.message}"
+        if why := _unusable(over):
+            return None, f"not confirmed by doubling: {why}"
         after_cps = over.client.completed / wanted.overload_s
         return after_cps, figures.doubled(carried_cps, after_cps, f"{resource}, {what}")
 
@@ -351,6 +373,13 @@ def _as_trial(measurement: Measurement, opened: Opened, duration_s: float) -> Tr
         validity=measurement.validity,
         reason=measurement.reason,
     )
+
+
+def _unusable(opened: Opened) -> str:
+    """Why a load decides nothing; empty where its account can be used."""
+    if opened.judged.validity is TrialValidity.VALID:
+        return ""
+    return f"of {units.per_second(opened.load.rate_cps)} {opened.judged.reason}"
 
 
 def _figures(opened: Opened) -> tuple[Metric, ...]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pinchpoint.account.exhausted import Exhausted, exhausted
+from pinchpoint.engine.connections import SAMPLED_S
 from pinchpoint.measure.served import Opened
 from pinchpoint.model import units
 from pinchpoint.model.limits import Limit
@@ -21,6 +22,7 @@ _ABOVE: Final = 0.1  # of what an overload left to be completed: by so much a lo
 _FILLS: Final = 1.1  # times what goes into a burst, that has to come within the first half
 _ROOM: Final = 0.9  # of the places that a load may take
 _LEAST_S: Final = 1.0  # of a load: a shorter one is a burst
+SHORTEST_S: Final = 4 * SAMPLED_S  # of a load whose second half has two samples
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,8 @@ class CompletedRate:
     completed_cps: float
     window_s: float
     worker: str  # the busiest forwarding thread with its share; empty: none says
-    ended: Exhausted | None  # None: all was completed
+    ended: Exhausted | None  # None: all was completed, but for what failed without an overload
+    failed: int = 0  # connections of the whole load
 
     @property
     def is_carried(self) -> bool:
@@ -52,7 +55,7 @@ def settled(limits: Sequence[Limit], opened: Opened) -> CompletedRate | None:
     busiest = max(opened.seen.threads, key=lambda thread: thread.busy_share or 0.0, default=None)
     worker = f"{busiest.name} {units.share(busiest.busy_share)} busy" if busiest and busiest.busy_share else ""
     ended = exhausted(limits, [opened.seen]) if completed_cps < ALL * offered_cps else None
-    return CompletedRate(offered_cps, completed_cps, window_s, worker, ended)
+    return CompletedRate(offered_cps, completed_cps, window_s, worker, ended, sum(opened.client.failures.values()))
 
 
 def least_s(trial_s: float) -> float:

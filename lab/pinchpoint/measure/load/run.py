@@ -75,7 +75,8 @@ def of_load(at_fps: float, trials: Sequence[Trial], figures: Mapping[str, Thread
         values = [metric.value for metric in metrics]
         note = f"median, lowest and highest of {len(values)} trials" if len(values) > 1 else "one trial"
         name_there = f"{name} at {units.fps(at_fps)}"
-        yield Metric(name_there, metrics[0].unit, median(values), min(values), max(values), note)
+        level = 1 - 0.5 ** (len(values) - 1)  # of the range, whatever the distribution
+        yield Metric(name_there, metrics[0].unit, median(values), min(values), max(values), note, level=level)
 
 
 MEASURE: Final = MeasureKind(

@@ -359,7 +359,8 @@ def _summary(
         mrr=mrr,
         gap=gap,
     )
-    misfit = over_clock(result)
+    # Relative rates have the cycles of an overload beside the first point's NDR.
+    misfit = "" if scenario.point.relative is Relative.ALONE else over_clock(result)
     return replace(result, warnings=(*result.warnings, misfit)) if misfit else result
 
 

@@ -149,7 +149,8 @@ def _time(repeats: Sequence[Recovered]) -> Metric:
         bound, notes[0] = Bound.AT_LEAST, f"at least: {notes[0]}"
     ends = min(times.low, unknown_s), times.high if times.high < inf else None
     centre = median(repeat.time_s for repeat in repeats)
-    return Metric("recovery time", "s", centre, *ends, "; ".join(notes), bound, tuple(filter(None, (_calm(repeats),))))
+    cautions = tuple(filter(None, (_calm(repeats),)))
+    return Metric("recovery time", "s", centre, *ends, "; ".join(notes), bound, cautions, level=times.level)
 
 
 def _calm(repeats: Sequence[Recovered]) -> str:
@@ -171,9 +172,9 @@ def metrics(repeats: Sequence[Recovered], throughput_fps: float) -> Iterator[Met
         return
     yield _time(repeats)
     after = median_interval([float(repeat.lost_after) for repeat in repeats])
-    yield Metric("lost after the overload", "count", *after.figures, after.meaning)
+    yield Metric("lost after the overload", "count", *after.figures, after.meaning, level=after.level)
     before = median_interval([float(repeat.lost_before) for repeat in repeats])
-    yield Metric("lost in the overload", "count", *before.figures, before.meaning)
+    yield Metric("lost in the overload", "count", *before.figures, before.meaning, level=before.level)
     yield Metric("throughput", "fps", throughput_fps, note="that the shares are of")
 
 

@@ -285,7 +285,8 @@ def _over(repeats: Sequence[Metric], disturbed: bool) -> Metric:
     cautions = next((metric.cautions for metric in repeats if metric.cautions), ())
     cautions = (*cautions, NONE_VALID) if disturbed else cautions
     note = "; ".join(filter(None, notes))
-    return Metric(first.name, first.unit, estimated.value, *ends, note, Bound.FOUND, cautions, disturbed)
+    level = estimated.level if several else None
+    return Metric(first.name, first.unit, estimated.value, *ends, note, Bound.FOUND, cautions, disturbed, level)
 
 
 def invisible(items: Mapping[str, int], flows: int | None, masks: int | None) -> tuple[str, ...]:

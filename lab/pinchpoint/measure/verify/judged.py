@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pinchpoint.engine.connections import Account, Client
@@ -69,17 +69,25 @@ def forgotten(opened: int, left: int, waited_s: float) -> Assertion:
 
 
 def repeated(before: Client, again: Client) -> Iterator[Assertion]:
-    """Whether a hash takes each tuple to its backend again; nothing where no right answer came `before`."""
+    """Whether a hash takes each tuple to its backend again; nothing where no right answer came `before`.
+
+    Connections that the engine did not open `again` are not told from those without a right answer: no backend is
+    blamed for as many.
+    """
     reached = [
         (backend, then)
         for backend, then in zip(before.order or (), again.order or (), strict=False)
         if backend is not None
     ]
-    if reached:
-        kept, silent = sum(backend == then for backend, then in reached), sum(then is None for _, then in reached)
-        words = f"{kept:,} of {len(reached):,} tuples reached the backend again that they had reached"
+    unanswered = sum(then is None for _, then in reached)
+    missing = min(unanswered, again.shortfall)
+    opened, silent = len(reached) - missing, unanswered - missing
+    if opened:
+        kept = sum(backend == then for backend, then in reached)
+        words = f"{kept:,} of {opened:,} tuples reached the backend again that they had reached"
         words += f", {silent:,} got no right answer" if silent else ""
-        yield Assertion("tuples kept", kept / len(reached), kept == len(reached), words)
+        words += f"; the engine did not open {missing:,} again" if missing else ""
+        yield Assertion("tuples kept", kept / opened, kept == opened, words)
 
 
 def _completed(client: Client) -> Assertion:
@@ -98,7 +106,11 @@ def _dealt(service: Service, client: Client, dealing: Dealing) -> Assertion:
     if not sum(counts):
         return Assertion("busiest backend", 0.0, False, "no backend answered")
     if service.scheduler is Scheduler.ROUND_ROBIN:
-        return _in_turn("busiest backend", counts, client.order or (), dealing)
+        order = client.order or ()
+        check = _in_turn("busiest backend", counts, order, dealing)
+        if not 0 < len(order) < client.opened:
+            return check
+        return replace(check, words=f"{check.words}; the first {len(order):,} connections were followed")
     chance = equal_by_chance(counts)
     odds = f"{_shown(counts)}, as uneven by a fair hash with a chance of {chance:.2g}"
     return Assertion("busiest backend", max(counts) / sum(counts), chance >= CHANCE, odds)
@@ -115,6 +127,8 @@ def _in_turn(name: str, counts: Sequence[int], order: Order, dealing: Dealing) -
         words += f" but for {along.astray:,} of {along.due:,}: {dealing.at_once} CPUs deal at the same time"
     elif not along.due:
         words = "as even as turns are; no two connections in a row were answered"
+        if dealing.turns > 1:
+            words = f"the order is not known: {dealing.turns} turns, and no more connections in a row were answered"
     return Assertion(name, max(counts) / sum(counts), is_right, f"{_shown(counts)}, {words}")
 
 

@@ -7,6 +7,7 @@ from typing import ClassVar, Final
 
 import msgspec
 
+from pinchpoint.account.ledger import signed
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.services import Balancer
 from pinchpoint.engine.connections import Client, Load
@@ -15,6 +16,7 @@ from pinchpoint.keys.key import Key, Table
 from pinchpoint.keys.reader import Values
 from pinchpoint.measure.kind import MeasureKind, asked
 from pinchpoint.measure.served import (
+    TRIES,
     Ends,
     answered,
     ends_of,
@@ -134,12 +136,11 @@ def _measure(bench: Standing) -> Measurement:
         suffices(scenario, balancer.limits(), Wanted(verify.rate_cps, verify.connections))
     bench.task.note_facts(bench.live.ready())
     before = state_of(bench.live, balancer) if balancer else None
-    begun = bench.begin(1, expected_s(scenario))
+    begun = bench.begin(len(bench.task.measurements) + 1, expected_s(scenario), repeat=1)
     bracket = bench.bracket()
     bracket.open()
     account = engine_ends.connect(load)
     observed = bracket.close().flat()
-    changed = looked_again(before, bench.live, balancer)[1] if before and balancer else ""
     client = answered(account, service.address)
     judged = [*checks(service, client, dealing)]
     judged += [direct(account, _entered(scenario, service, observed))] if service.is_direct else []
@@ -148,6 +149,7 @@ def _measure(bench: Standing) -> Measurement:
     judged += [*repeated(client, again)] if again else []
     got, logs = tried(bench, service, verify.timeout_s) if verify.programs else ((), ())
     judged += program_checks(service, got, logs, dealing)
+    changed = looked_again(before, bench.live, balancer)[1] if before and balancer else ""
     wrong = [check.name for check in judged if not check.is_right]
     accounts = {"engine": msgspec.to_builtins(account), "again": msgspec.to_builtins(again)}
     told = {"wrong": wrong, **accounts, "got": [*map(asdict, got)], "logs": logs}
@@ -164,7 +166,17 @@ def _dealing(scenario: Scenario) -> Dealing:
 
 
 def _again(ends: Ends, balancer: Balancer | None, load: Load) -> Client:
-    """The same tuples once more, their connections forgotten where the balancer can be made to."""
+    """The same tuples once more, their connections forgotten where the balancer can be made to.
+
+    Until the engine has opened all of them, `TRIES` times at most.
+    """
+    for _ in range(TRIES - 1):
+        if not (client := _once_more(ends, balancer, load)).shortfall:
+            return client
+    return _once_more(ends, balancer, load)
+
+
+def _once_more(ends: Ends, balancer: Balancer | None, load: Load) -> Client:
     if balancer:
         with suppress(BenchError):
             balancer.flush()
@@ -176,8 +188,8 @@ def _entered(scenario: Scenario, service: Service, observed: Mapping[str, float]
     port = service.server_port
     places = device_of(scenario).graph(scenario).places
     first = next(place for place in places if place.ports is None or port in place.ports)
-    names = [name.replace("{port}", port) for name in first.entered]
-    known = [observed[name] for name in names if name in observed]
+    names = (signed(name.replace("{port}", port)) for name in first.entered)
+    known = [sign * observed[name] for sign, name in names if name in observed]
     return int(sum(known)) if known else None
 
 
