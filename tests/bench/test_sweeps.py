@@ -25,6 +25,7 @@ levels = [1, 64, 200]
 falling = true
 """
 SWEEP = f"at = []{FACTOR}"
+RANGES = 'udp_src = "1024-1223"'
 LOAD = "[load]\nat_fps = [1000]\nduration_s = 0.2\nrepeats = 1\n"
 POINTS = """
 [[sweep.point]]
@@ -136,7 +137,7 @@ def test_a_study_of_ones_own_runs_from_its_folder_one_group_or_all(nothing_left,
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "one.toml").write_text(one_way("load", LOAD, dut="memory_mb = 1024"))
-    (folder / "two.toml").write_text(one_way("load", LOAD + FACTOR, dut="memory_mb = 1024"))
+    (folder / "two.toml").write_text(one_way("load", LOAD + FACTOR, dut="memory_mb = 1024", stream=RANGES))
     (folder / "study.toml").write_text(
         'title = "Mine"\nabout = "Mine."\nsource = "nowhere"\nscenarios = ["one", "two"]\n'
     )
@@ -167,7 +168,7 @@ needs = { cpus = 100_000, kernel_datapath = true }
 def test_a_conclusion_is_judged_by_what_the_bench_had(nothing_left, tmp_path):
     folder = tmp_path / "mine"
     folder.mkdir()
-    (folder / "two.toml").write_text(one_way("load", LOAD + FACTOR, dut="memory_mb = 1024"))
+    (folder / "two.toml").write_text(one_way("load", LOAD + FACTOR, dut="memory_mb = 1024", stream=RANGES))
     (folder / "study.toml").write_text(CONCLUSION)
     done = run("study", "run", folder, "--out", tmp_path / "runs")
     assert done.returncode == 0, done.stderr

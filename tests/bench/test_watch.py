@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -95,20 +96,24 @@ def test_what_a_packet_socket_has_no_room_for_is_named(switch):
 
 def test_what_its_commands_print_is_read_elsewhere_as_the_switch_itself_is(switch, tmp_path):
     place, _ = switch
+
+    def asked(command):
+        argv = ["ovs-appctl", "-t", f"{place}/vswitchd.ctl", *command.split()]
+        return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+
+    wait_for(lambda: re.search(r"^drop_action_of_pipeline.* total: [0-9]{4}", asked("coverage/show"), re.M), "drops")
     for command in (
         "dpif-netdev/pmd-stats-show", "dpif-netdev/pmd-rxq-show", "coverage/show", "dpctl/show", "upcall/show",
         "dpctl/dump-flows -m",
     ):  # fmt: skip
-        argv = ["ovs-appctl", "-t", f"{place}/vswitchd.ctl", *command.split()]
-        printed = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
-        (tmp_path / f"ovs-appctl_{command.replace('/', '.').replace(' ', '_')}").write_text(printed)
+        (tmp_path / f"ovs-appctl_{command.replace('/', '.').replace(' ', '_')}").write_text(asked(command))
     for command in ("dump-ports", "dump-ports-desc"):
         argv = ["ovs-ofctl", "-O", "OpenFlow14", command, f"unix:{place}/br0.mgmt"]
         printed = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
         (tmp_path / f"ovs-ofctl_{command}_br0").write_text(printed)
     found = json.loads(run("watch", tmp_path, "--json").stdout)["watched"]
     assert found["seconds"] == 0, "totals"
-    assert found["unread"] == {}
+    assert (found["unread"], found["missing"]) == ({}, {})
     assert [drop["kind"] for hop in found["hops"] for drop in hop["drops"] if drop["frames"] > 100] == ["rule"]
     assert [load["name"] for load in found["threads"]] == ["main thread"]
 

@@ -386,6 +386,6 @@ def test_rules_that_ovs_ofctl_cannot_read_at_all_name_their_file(monkeypatch):
 
     host = Judging()
     monkeypatch.setattr(host, "run", fails)
-    wanted = scenario(bridges=(Bridge("br0", (Rule("actions=drop", 6),)),))
+    wanted = scenario(bridges=(Bridge("br0", (Rule("actions=drop", 6),), ()),))
     told = "x.toml: ovs-ofctl does not read the rules: ovs-ofctl: out of memory"
     assert list(refused_rules([wanted, wanted], host, "/tmp/x")) == [told]

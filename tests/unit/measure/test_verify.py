@@ -192,7 +192,7 @@ def test_no_backend_is_blamed_for_a_connection_that_the_engine_did_not_open_agai
     before, again = client(order=(0, 2, 1, 1)), client(order=(0, None, 1, None), shortfall=1)
     (check,) = repeated(before, again)
     assert check.words == (
-        "2 of 3 tuples reached the backend again that they had reached, 1 not answered again; "
+        "2 of 3 tuples reached the backend again that they had reached, 1 got no right answer; "
         "the engine did not open 1 again"
     )
     (check,) = repeated(before, client(order=(0, None, 1, 1), shortfall=1))

@@ -81,7 +81,9 @@ impl Source {
                     ""
                 };
                 let count = frames.len();
-                vec![format!("{file}: its {count} frames are a stream each{order}")]
+                vec![format!(
+                    "{file}: its {count} frames are a stream each{order}"
+                )]
             }
             Self::Profile(profile) => {
                 let streams = profile.streams.iter();

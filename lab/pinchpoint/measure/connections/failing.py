@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from scipy.special import stdtrit  # scipy.stats takes a second to import
-
 from pinchpoint.engine.connections import Client
 from pinchpoint.model.measurement import CONFIDENCE
 from pinchpoint.model.result import LossFloor, Rate, RateStatus
@@ -84,10 +82,12 @@ def _half_width(trials: Sequence[Trial], share: float) -> float:
 
     The variance of a ratio of sums (Cochran 1977, 2.11), at least that of independent connections.
     """
+    from scipy.special import stdtrit  # half a second that only this needs
+
     count, offered = len(trials), sum(trial.offered for trial in trials)
     squares = math.fsum((trial.lost - share * trial.offered) ** 2 for trial in trials)
-    of_trials = float(stdtrit(count - 1, (1 + CONFIDENCE) / 2)) * (squares * count / (count - 1)) ** 0.5 / offered
-    return max(of_trials, NORMAL * (share * (1 - share) / offered) ** 0.5)
+    of_trials = float(stdtrit(count - 1, (1 + CONFIDENCE) / 2)) * math.sqrt(squares * count / (count - 1)) / offered
+    return max(of_trials, NORMAL * math.sqrt(share * (1 - share) / offered))
 
 
 def rests_on(rate: Rate, trials: Sequence[Trial]) -> Sequence[Trial]:
