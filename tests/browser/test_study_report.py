@@ -35,7 +35,7 @@ def shown(browser: Browser, report: Path) -> Seen:
 def test_the_title_and_the_findings_are_on_the_first_screen_and_the_published_figures_follow(shown: Seen) -> None:
     assert shown.page.locator("h1").inner_text().startswith("What connection tracking costs")
     box, last = (shown.page.locator("#findings li").nth(place).bounding_box() for place in (0, -1))
-    figures = shown.page.locator("#figures").bounding_box()
+    figures = shown.page.locator("#published").bounding_box()
     assert box is not None and box["y"] < 500
     assert last is not None and figures is not None and last["y"] < figures["y"]
     assert shown.page.locator("#findings li").count() == len(RESULT.findings)
