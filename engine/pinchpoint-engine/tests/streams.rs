@@ -155,10 +155,11 @@ fn catching_up_fits_the_smallest_ring_behind_the_port() {
     }
 }
 
-/// The pair plays a slow device with a queue; it knows what it dropped.
+/// The pair plays a slow device with a queue; it knows what it dropped. However little of its
+/// time the engine gets, a tenth of each flow is lost, and a burst is longer than the queue.
 #[test]
 fn losses_of_every_flow_are_those_of_the_device() {
-    let device = ",capacity_fps=20000,queue=64,loss=0.01,seed=5";
+    let device = ",capacity_fps=20000,queue=8,loss=0.1,seed=5";
     let mut engine = opened(&mem_pair(device));
     let mut request = stream(0, "left", "right", json!(30_000.0));
     request["flows"] = json!(32);
@@ -170,7 +171,7 @@ fn losses_of_every_flow_are_those_of_the_device() {
     let (account, stats) = (&result["streams"][0], &result["ports"][1]["stats"]);
     let truth = |key: &str| stats[key].as_u64().unwrap();
     let lost = truth("fault_lost") + truth("fault_queue_dropped");
-    assert!(truth("fault_queue_dropped") > 100, "{stats}");
+    assert!(truth("fault_queue_dropped") > 0, "{stats}");
     assert_eq!(account["lost"], lost);
     let flows = &account["flows"];
     assert_eq!(
