@@ -226,7 +226,7 @@ def state_of(live: Live, balancer: Balancer) -> State:
 
 
 def looked_again(before: State, live: Live, balancer: Balancer) -> tuple[tuple[Limit, ...], str]:
-    """The limits now, and what is no longer as it was, in words; empty where all is. Raises DutError, HostLostError."""
+    """The limits now, and in words what has changed since; empty if nothing. Raises DutError, HostLostError."""
     try:
         now = state_of(live, balancer)
     except HostLostError:

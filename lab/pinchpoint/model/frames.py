@@ -104,7 +104,7 @@ def five_tuples(stream: Stream) -> int:
 
 
 def is_exact(stream: Stream, sent: int) -> bool:
-    """Whether so many of its frames have exactly `five_tuples`, or as many as there are frames if these are fewer."""
+    """Whether `sent` frames have exactly min(sent, `five_tuples`) different five-tuples, rather than at most."""
     varied = moving(stream)
     own = [values for name, values in varied.items() if _is_of_tuple(name)]
     if any(values.is_drawn for values in own):
@@ -150,7 +150,7 @@ def shortest(stream: Stream) -> Stream:
 
 
 def fewer(stream: Stream, most: int) -> Stream:
-    """The same with at most so many different frames: a part of the cycle, and of Zipf's law the first ranks."""
+    """The stream with at most `most` different frames: the first of its cycle, the first ranks of Zipf's law."""
     flows = min(stream.flows, most)
     left, layers = most // flows, list[Mapping[str, Mapping[str, Any]]]()
     for layer in stream.layers:

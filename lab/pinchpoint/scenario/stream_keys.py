@@ -118,9 +118,9 @@ def _order() -> Kind:
 def _header_keys() -> Iterator[Key]:
     for key, (header, name) in KEYS.items():
         row = HEADERS[header].fields[name]
-        given = row.filled if row.default is None else toml_of(row.default)
-        given += f" if the frame has {_NAMED[header]}" if header in _NAMED else ""
-        yield Key(key, _value(row), f"{row.doc}.", row.default if key in _PLAIN else Unset(given))
+        default = row.filled if row.default is None else toml_of(row.default)
+        default += f" if the frame has {_NAMED[header]}" if header in _NAMED else ""
+        yield Key(key, _value(row), f"{row.doc}.", row.default if key in _PLAIN else Unset(default))
 
 
 STREAM: Final = Table(

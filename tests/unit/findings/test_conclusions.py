@@ -140,9 +140,9 @@ def test_a_caution_about_a_number_or_its_point_decides_nothing_and_is_the_reason
 @pytest.mark.parametrize("level", [0.5, None])
 def test_the_range_of_two_repeats_is_no_interval(level: float | None) -> None:
     twice = {n: {"NDR": replace(number(rate, n=2), level=level)} for n, rate in ((255, 3.1e6), (65_536, 1.55e6))}
-    found = concluded(curve(twice), most=0.8)
+    conclusion = concluded(curve(twice), most=0.8)
     why = "the NDR at five-tuples 65,536 has no 95 % interval, only the range of 2 repeats; use --repeats 6"
-    assert (found.outcome, found.reasons) == (OPEN, (why,))
+    assert (conclusion.outcome, conclusion.reasons) == (OPEN, (why,))
 
 
 def test_the_range_of_a_single_benchs_windows_is_no_interval() -> None:

@@ -93,9 +93,11 @@ def test_doubling_is_not_judged_by_a_load_whose_account_is_unusable():
 
 def test_no_sustained_rate_is_above_what_is_completed():
     result = measured(Balancer(places=800, held_s=2.0, capacity_cps=390.0, queue=100.0), steady_s=4.0, confirm=False)
-    found = metrics(result)
-    assert found["completed rate"].value == pytest.approx(390, rel=0.01), "a queue makes 400 /s of it in a load of 6 s"
-    assert found["sustained rate"].value == found["completed rate"].value
+    published = metrics(result)
+    assert published["completed rate"].value == pytest.approx(390, rel=0.01), (
+        "a queue makes 400 /s of it in a load of 6 s"
+    )
+    assert published["sustained rate"].value == published["completed rate"].value
     assert result.verdict.headline.endswith("sustained: what ends the completed rate")
 
 
@@ -137,11 +139,11 @@ def test_a_device_that_bears_no_rate_has_none_and_a_warning_says_so():
 def test_every_second_syn_without_an_answer_is_a_share_that_fails_at_any_rate_and_no_rate_is_sustained():
     asks = {"trial_duration_s": 1.0, "max_traffic_s": 8.0, "steady_s": 4.0, "sustain_within_s": 0.0}
     result = measured(Balancer(places=100_000, drops=2), **asks)
-    found = metrics(result)
-    assert found["fails at any rate"].value == pytest.approx(0.5, abs=0.01)
-    assert found["fails at any rate"].note.startswith("at the SYN: ")
-    assert 'measure = "verify"' in found["fails at any rate"].note
-    assert not {"burst rate", "completed rate", "sustained rate", "predicted sustained rate"} & found.keys()
+    published = metrics(result)
+    assert published["fails at any rate"].value == pytest.approx(0.5, abs=0.01)
+    assert published["fails at any rate"].note.startswith("at the SYN: ")
+    assert 'measure = "verify"' in published["fails at any rate"].note
+    assert not {"burst rate", "completed rate", "sustained rate", "predicted sustained rate"} & published.keys()
     assert result.verdict.headline.startswith("50 % of the connections fail at any rate down to ")
     assert result.verdict.headline.endswith(", at the SYN: unexplained")
     assert sum('measure = "verify"' in warning for warning in result.warnings) == 1, "once, whatever the ratios"
@@ -157,29 +159,29 @@ def test_the_stage_of_what_fails_at_any_rate_is_not_that_of_overloads():
 
 def test_a_queue_is_a_burst_in_connections_and_the_completed_rate_is_what_the_core_bears():
     result = measured(Balancer(places=100_000, capacity_cps=1000.0, queue=200.0), steady_s=4.0)
-    found = metrics(result)
-    assert found["burst rate"].value == pytest.approx(1400, rel=0.05), "200 at once and 1,000 a second, in 0.5 s"
-    assert found["completed rate"].value == pytest.approx(1000, rel=0.02)
-    assert (found["burst"].value, found["burst"].unit) == (pytest.approx(200, abs=50), "count")
-    assert found["sustained rate"].value == found["completed rate"].value
-    assert found["sustained rate"].note.startswith("the completed rate: local ports bear 100 k/s")
+    published = metrics(result)
+    assert published["burst rate"].value == pytest.approx(1400, rel=0.05), "200 at once and 1,000 a second, in 0.5 s"
+    assert published["completed rate"].value == pytest.approx(1000, rel=0.02)
+    assert (published["burst"].value, published["burst"].unit) == (pytest.approx(200, abs=50), "count")
+    assert published["sustained rate"].value == published["completed rate"].value
+    assert published["sustained rate"].note.startswith("the completed rate: local ports bear 100 k/s")
     assert result.verdict.headline == "burst: softirq; completed: softirq; sustained: what ends the completed rate"
 
 
 def test_places_that_bear_less_than_what_is_completed_are_what_is_sustained():
     result = measured(Balancer(places=800, held_s=2.0, capacity_cps=450.0, queue=100.0), steady_s=4.0, confirm=False)
-    found = metrics(result)
-    assert found["completed rate"].value == pytest.approx(450, rel=0.05)
-    assert found["sustained rate"].value == pytest.approx(400, rel=0.02)
+    published = metrics(result)
+    assert published["completed rate"].value == pytest.approx(450, rel=0.05)
+    assert published["sustained rate"].value == pytest.approx(400, rel=0.02)
     assert result.verdict.headline.endswith("sustained: local ports, confirmed")
 
 
 def test_without_places_for_a_long_load_there_is_no_completed_rate_and_a_warning_says_why():
     result = measured(Balancer(places=80, held_s=1.0), steady_s=4.0)
-    found = metrics(result)
-    assert "completed rate" not in found
+    published = metrics(result)
+    assert "completed rate" not in published
     assert any(one.startswith("no completed rate: local ports: 80 places are taken ") for one in result.warnings)
-    assert found["burst"].value == pytest.approx(40, abs=4), "80 in 0.5 s, where 80 a second are sustained"
+    assert published["burst"].value == pytest.approx(40, abs=4), "80 in 0.5 s, where 80 a second are sustained"
 
 
 def test_without_places_for_connections_that_are_held_there_is_no_completed_rate():

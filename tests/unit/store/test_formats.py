@@ -102,7 +102,11 @@ def test_the_curves_and_published_figures_of_a_study_of_the_schema_before_are_in
 def _without_later_fields(curve: Curve) -> Curve:
     """Without how often an interval holds, and without the limits of repeats after the first."""
     points = (
-        replace(point, limits=(), estimates={name: replace(one, level=None) for name, one in point.estimates.items()})
+        replace(
+            point,
+            limits=(),
+            estimates={name: replace(estimate, level=None) for name, estimate in point.estimates.items()},
+        )
         for point in curve.points
     )
     return replace(curve, points=tuple(points))

@@ -207,7 +207,7 @@ def dropping_rules(text: str) -> list[DroppingRule]:
 
 
 def too_many(rules: int) -> str | None:
-    """Why so many rules are not read; None if they are few enough."""
+    """Why this number of rules is not read; None up to MOST_RULES."""
     is_few = rules <= MOST_RULES
     return None if is_few else f"{rules:,} rules, more than {MOST_RULES:,}: writing them would hold the switch up"
 
