@@ -47,7 +47,7 @@ def drops(trial):
     [
         pytest.param("wire", marks=pytest.mark.tier1("device:wire")),
         pytest.param("bridge", marks=pytest.mark.tier1("device:bridge")),
-        pytest.param("nft", marks=pytest.mark.tier1("device:nft")),
+        "nft",
         pytest.param("redirect", marks=pytest.mark.tier1("device:redirect")),
     ],
 )

@@ -1,4 +1,4 @@
-"""The scenario that init writes on this machine runs on it."""
+"""The scenario that init writes on this machine runs on it, and what it prints is what it stores."""
 
 import json
 
@@ -19,12 +19,18 @@ BRIEF = [
 ]
 
 
-@pytest.mark.tier1("command:init")
-def test_the_scenario_that_init_writes_passes_check_and_runs(tmp_path, nothing_left):
+@pytest.mark.tier1("command:init", "command:run", "command:show", "measure:rates")
+def test_the_scenario_that_init_writes_passes_check_and_runs_and_json_is_what_is_stored(tmp_path, nothing_left):
     path, out = tmp_path / "first.toml", tmp_path / "runs"
     assert run("init", path).returncode == 0
     assert run("check", path).returncode == 0
-    done = run("run", path, "--out", out, "--json", "--quiet", *BRIEF)
+    done = run("run", path, "--out", out, "--json", *BRIEF)
     assert done.returncode == 0, done.stderr
-    (result,) = json.loads(done.stdout)["scenarios"]
+    assert done.stderr, "progress stays off stdout"
+    printed = json.loads(done.stdout)
+    (result,) = printed["scenarios"]
     assert result["trials"] > 0
+    (folder,) = out.iterdir()
+    assert json.loads((folder / "result.json").read_text())["scenarios"] == printed["scenarios"]
+    assert json.loads(run("show", folder, "--json").stdout) == printed
+    assert (folder / "report.html").stat().st_size > 10_000

@@ -1,6 +1,5 @@
 """A real run from scenario to report: the account closes and nothing is left."""
 
-import json
 import signal
 from pathlib import Path
 
@@ -144,17 +143,6 @@ def test_the_account_of_both_directions_and_of_a_third_port_closes(nothing_left,
     assert_closes(trials)
     for number in range(3):
         assert sum(trial.streams[number].received for trial in trials) > 0
-
-
-@pytest.mark.tier1("command:run", "command:show", "measure:rates")
-def test_json_is_result_json_and_progress_stays_off_stdout(nothing_left, scenario, tmp_path):
-    done = run("run", scenario(), "--out", tmp_path / "runs", "--json")
-    assert done.returncode == 0, done.stderr
-    stored = json.loads((only_folder(tmp_path / "runs").path / "result.json").read_text())
-    assert json.loads(done.stdout)["scenarios"] == stored["scenarios"]
-    shown = run("show", only_folder(tmp_path / "runs").path, "--json")
-    assert json.loads(shown.stdout) == json.loads(done.stdout)
-    assert (only_folder(tmp_path / "runs").path / "report.html").stat().st_size > 10_000
 
 
 @pytest.mark.tier1("command:run")

@@ -72,7 +72,6 @@ def scenario(tmp_path):
 
 
 @pytest.mark.usefixtures("nothing_left")
-@pytest.mark.tier1("host:ssh")
 def test_a_rate_is_found_on_another_machine_behind_a_slow_link(far, scenario, tmp_path):
     far.delay(0.005)
     done = run("run", scenario(), "--json", "--out", tmp_path / "runs", env=far.environment)

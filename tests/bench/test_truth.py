@@ -107,13 +107,7 @@ PLANTED = [
     ),
     pytest.param("table_loss = 0.02", "lost in the table behind left", "dut", id="table"),
     pytest.param("tx_loss = 0.02", "lost before right", "dut", id="before"),
-    pytest.param(
-        'drop = "protocol=udp,every=50"',
-        "dropped by a rule behind left",
-        "rules",
-        id="rule",
-        marks=pytest.mark.tier1("device:reference"),
-    ),
+    pytest.param('drop = "protocol=udp,every=50"', "dropped by a rule behind left", "rules", id="rule"),
 ]
 
 

@@ -48,7 +48,7 @@ def verified(folder, service, dut="", more=""):
 @pytest.mark.parametrize(
     ("service", "dut"),
     [
-        pytest.param(FULL_NAT, "", marks=pytest.mark.tier1("measure:verify")),
+        pytest.param(FULL_NAT, "", marks=pytest.mark.tier1("measure:verify", "device:nft")),
         (f'{FULL_NAT}\nscheduler = "hash"', ""),
         ('mode = "dnat"', ""),
         (FULL_NAT, "syn_proxy = true"),
