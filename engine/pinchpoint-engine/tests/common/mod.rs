@@ -62,10 +62,26 @@ impl Engine {
     /// Sends and returns the first answer that is not a sample.
     pub fn ask(&mut self, message: &Value) -> Value {
         self.send(message);
+        self.answer()
+    }
+
+    /// The next message that is not a sample.
+    pub fn answer(&mut self) -> Value {
         loop {
             let answer = self.receive();
             if answer["type"] != "sample" {
                 return answer;
+            }
+        }
+    }
+
+    /// Waits for a sample in which this count is above zero.
+    pub fn await_some(&mut self, count: &str) {
+        loop {
+            let sample = self.receive();
+            assert_eq!(sample["type"], "sample", "{sample}");
+            if sample[count].as_u64().unwrap() > 0 {
+                return;
             }
         }
     }
