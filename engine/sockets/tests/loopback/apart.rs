@@ -1,38 +1,46 @@
 //! The two ends as two engines have them: each knows its own.
 
-use super::{LONG, MS, assert_identities, work};
+use super::{LONG, MS, assert_identities, counted, work};
 use pinchpoint_sockets::{
     FailureKind, Kind, Live, Outcome, Served, Side, Status, Transport, Workload, run, serve,
 };
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// Both ends of `work`, the server stopped once the client has ended.
-fn apart(work: &Workload) -> (Outcome, Served) {
+/// Both ends. The client is stopped where `is_enough` says so of the bytes that the server has
+/// received, and the server `after` the client has ended.
+fn apart(
+    server: &Workload,
+    client: &Workload,
+    mut is_enough: impl FnMut(u64) -> bool,
+    after: Duration,
+) -> (Outcome, Served) {
     let server = Workload {
         elsewhere: Some(Side::Client),
-        ..work.clone()
+        ..server.clone()
     };
-    let live = Live::default();
+    let (serving, asking) = (Live::default(), Live::default());
     thread::scope(|scope| {
         let (told, address) = mpsc::channel();
-        let (server, stop) = (&server, &live);
-        let served = scope.spawn(move || serve(server, stop, |at| told.send(at).unwrap()).unwrap());
+        let (server, serving, asking) = (&server, &serving, &asking);
+        let served =
+            scope.spawn(move || serve(server, serving, |at| told.send(at).unwrap()).unwrap());
         let client = Workload {
             elsewhere: Some(Side::Server),
             target: Some(address.recv().unwrap()),
-            ..work.clone()
+            ..client.clone()
         };
-        let outcome = run(&client, &Live::default());
-        // The client's window may end before the server's does.
-        thread::sleep(if work.kind == Kind::Stream {
-            Duration::ZERO
-        } else {
-            work.duration
-        });
-        live.stop();
-        (outcome.unwrap(), served.join().unwrap())
+        let ran = scope.spawn(move || run(&client, asking));
+        while !ran.is_finished() {
+            if is_enough(serving.sample().received_bytes) {
+                asking.stop();
+            }
+            thread::sleep(MS);
+        }
+        thread::sleep(after);
+        serving.stop();
+        (ran.join().unwrap().unwrap(), served.join().unwrap())
     })
 }
 
@@ -45,14 +53,20 @@ fn each_end_of_transactions_tells_what_it_alone_can_know() {
         (Kind::Crr, Transport::Tcp, 3),
         (Kind::Rr, Transport::Udp, 1),
     ] {
-        let work = Workload {
+        let server = Workload {
             connections,
             ..work(kind, transport)
         };
-        let (outcome, served) = apart(&work);
+        let client = Workload {
+            connections,
+            ..counted(kind, transport, 100)
+        };
+        // The server's window begins before the client ends.
+        let window = server.warm_up + server.duration;
+        let (outcome, served) = apart(&server, &client, |_| false, window);
         assert_eq!(outcome.status, Status::Completed, "{:?}", outcome.reason);
         let run = &outcome.runs[0];
-        assert_identities(&work, run);
+        assert_identities(&client, run);
         assert!(run.server.is_none() && outcome.server.is_none());
         assert_eq!(run.cache_line_ns, [None, None]);
         assert_eq!(outcome.target, served.address);
@@ -70,11 +84,18 @@ fn a_server_counts_streams_in_a_window_of_its_own_clock() {
     for connections in [1, 3] {
         let work = Workload {
             connections,
-            duration: 300 * MS,
+            duration: LONG,
             ..work(Kind::Stream, Transport::Tcp)
         };
-        let (outcome, served) = apart(&work);
-        assert_eq!(outcome.status, Status::Completed, "{:?}", outcome.reason);
+        // The window is open once the warm-up has passed since the first byte came.
+        let (mut first, mut before) = (None, None);
+        let has_counted = |received: u64| {
+            received > 0
+                && first.get_or_insert_with(Instant::now).elapsed() >= work.warm_up
+                && received > *before.get_or_insert(received)
+        };
+        let (outcome, served) = apart(&work, &work, has_counted, Duration::ZERO);
+        assert_eq!(outcome.status, Status::Stopped, "{:?}", outcome.reason);
         let run = &outcome.runs[0];
         assert!(
             run.per_second.is_empty() && run.trend.is_none(),
@@ -83,7 +104,7 @@ fn a_server_counts_streams_in_a_window_of_its_own_clock() {
         assert_eq!(run.connections.len(), connections);
         assert!(run.connections.iter().all(|one| one.retransmits.is_some()));
         let window = served.window.unwrap();
-        assert!(window.duration_ns > 0 && window.duration_ns <= 300_000_000);
+        assert!(window.duration_ns > 0 && u128::from(window.duration_ns) < LONG.as_nanos());
         let all: u64 = window.received.iter().sum();
         assert!(all > 0 && window.received.len() == connections);
         assert_eq!(window.per_second.iter().sum::<u64>(), all);
