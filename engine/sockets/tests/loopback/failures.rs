@@ -4,14 +4,14 @@ use super::{MS, outcome};
 use pinchpoint_sockets::{FailureKind, Kind, Live, Status, Transport, Workload, run};
 use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::thread;
 use std::time::Duration;
 
 /// A server that answers `answers` requests on its first connection, then
 /// does `then` with it.
-fn vanishing(answers: u32, then: fn()) -> (SocketAddr, thread::JoinHandle<()>) {
+fn vanishing(answers: u32, then: fn(TcpStream)) -> (SocketAddr, thread::JoinHandle<()>) {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let target = server.local_addr().unwrap();
     let handle = thread::spawn(move || {
@@ -22,14 +22,19 @@ fn vanishing(answers: u32, then: fn()) -> (SocketAddr, thread::JoinHandle<()>) {
             socket.read_exact(&mut byte).unwrap();
             socket.write_all(&byte).unwrap();
         }
-        then();
+        then(socket);
     });
     (target, handle)
 }
 
+/// Answers nothing until the client hangs up.
+fn read_on(mut socket: TcpStream) {
+    while socket.read(&mut [0]).is_ok_and(|bytes| bytes > 0) {}
+}
+
 #[test]
 fn a_peer_that_closes_aborts_the_run_and_keeps_its_counts() {
-    let (target, server) = vanishing(100, || {});
+    let (target, server) = vanishing(100, drop);
     let work = Workload {
         target: Some(target),
         warm_up: Duration::ZERO,
@@ -47,12 +52,13 @@ fn a_peer_that_closes_aborts_the_run_and_keeps_its_counts() {
 
 #[test]
 fn a_peer_that_falls_silent_is_a_timeout() {
-    let (target, server) = vanishing(100, || thread::sleep(400 * MS));
+    let (target, server) = vanishing(100, read_on);
     let work = Workload {
         target: Some(target),
         warm_up: Duration::ZERO,
         duration: Duration::from_secs(600),
-        timeout: 100 * MS,
+        // Longer than the answering server waits for its core.
+        timeout: 1_000 * MS,
         ..Workload::loopback(Kind::Rr, Transport::Tcp)
     };
     let outcome = outcome(&work);
@@ -65,13 +71,15 @@ fn a_peer_that_falls_silent_is_a_timeout() {
 #[test]
 fn datagrams_that_nobody_answers_time_out_until_the_run_gives_up() {
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
-    for (kind, connections) in [(Kind::Rr, 1), (Kind::Rr, 3), (Kind::Crr, 1), (Kind::Crr, 3)] {
+    let target = Some(silent.local_addr().unwrap());
+    let given_up = |kind, connections| {
         let work = Workload {
-            target: Some(silent.local_addr().unwrap()),
+            target,
             connections,
             warm_up: Duration::ZERO,
             duration: Duration::from_secs(600),
-            timeout: 50 * MS,
+            // The run gives up after 0.6 s: after a pause there is still time for a second one.
+            timeout: 200 * MS,
             ..Workload::loopback(kind, Transport::Udp)
         };
         let outcome = outcome(&work);
@@ -84,9 +92,16 @@ fn datagrams_that_nobody_answers_time_out_until_the_run_gives_up() {
             outcome
                 .reason
                 .unwrap()
-                .contains("no transaction succeeded for 0.15 s")
+                .contains("no transaction succeeded for 0.6 s")
         );
-    }
+    };
+    thread::scope(|scope| {
+        for kind in [Kind::Rr, Kind::Crr] {
+            for connections in [1, 3] {
+                scope.spawn(move || given_up(kind, connections));
+            }
+        }
+    });
 }
 
 #[test]
