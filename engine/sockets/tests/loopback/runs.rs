@@ -10,6 +10,8 @@ fn streams_are_counted_where_they_arrive() {
     for connections in [1, 3] {
         let work = Workload {
             connections,
+            // So long that a pause of the host leaves time for each of them.
+            duration: 1_000 * MS,
             ..work(Kind::Stream, Transport::Tcp)
         };
         let run = completed(&work);

@@ -114,8 +114,8 @@ fn a_stall_is_charged_to_every_transaction_that_was_planned_meanwhile() {
         target: Some(target),
         rate_tps: Some(1000.0),
         warm_up: Duration::ZERO,
-        duration: 400 * MS,
-        ..Workload::loopback(Kind::Rr, Transport::Tcp)
+        // Counted: all are begun, however late the first ones end.
+        ..counted(Kind::Rr, Transport::Tcp, 400)
     };
     let run = completed(&work);
     echo.join().unwrap();
