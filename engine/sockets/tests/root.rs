@@ -268,7 +268,8 @@ fn a_path_that_goes_down_aborts_the_run() {
         let work = Workload {
             connections,
             duration: Duration::from_secs(600),
-            timeout: Duration::from_millis(200),
+            // Longer than a pause of the host, which would end the run before the path does.
+            timeout: Duration::from_millis(500),
             close: Close::Reset,
             ..pair.work(kind, Transport::Tcp)
         };

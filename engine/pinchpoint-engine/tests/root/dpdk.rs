@@ -287,10 +287,12 @@ fn a_peer_that_hangs_up_ends_the_trial_as_aborted() {
     assert_eq!(engine.receive()["type"], "open");
     let mut out = stream(0, "guest", "guest", json!(1000.0));
     out["rx_port"] = Value::Null;
-    engine.send(&run(30.0, &[out]));
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    let mut request = run(600.0, &[out]);
+    request["sample_interval_s"] = json!(0.1);
+    engine.send(&request);
+    engine.await_some("sent");
     peer.bye();
-    let result = engine.receive();
+    let result = engine.answer();
     assert_eq!(
         (&result["status"], &result["reason"]),
         (&json!("aborted"), &json!("guest: its link went down"))
