@@ -12,7 +12,7 @@ from pinchpoint.scenario import parse
 from pinchpoint.store.folder import RunFolder
 
 pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.tier2("accounts of simple devices close")]
-LOW_FPS = 5_000
+LOW_FPS = 2_000  # the softirq queue of a CPU (1,000 frames) holds what arrives while that CPU is paused
 FLOWS = 20
 SCENARIO = """
 title = "a device"

@@ -139,6 +139,7 @@ def test_a_script_sends_counts_and_stops(nothing_left, api):
     assert moving.transmit == "started"
     with pytest.raises(Exception, match="flows are transmitting; stop them first"):
         transmit(api, "start")
+    wait_for(lambda: flows(api)[0].frames_rx > moving.frames_rx)
     transmit(api, "stop")
     first, second = flows(api)
     assert first.transmit == "stopped" and first.frames_tx == first.frames_rx > moving.frames_rx

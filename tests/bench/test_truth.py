@@ -28,6 +28,9 @@ from pinchpoint.search.rates import find_rates
 
 pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.tier2("device:reference")]
 TRIAL_S = 0.5
+# The ring before the device holds what arrives at this load while its core is paused; a pause of the engine's core is a
+# small part of a trial this long.
+LOW_FPS, LOW_S = 2_000, 1.0
 USABLE = (TrialValidity.VALID, TrialValidity.GENERATOR_LIMITED)
 SCENARIO = """
 [dut]
@@ -115,7 +118,7 @@ PLANTED = [
 def test_frames_lost_at_a_planted_place_are_booked_there_all_of_them(dut, place, party):
     with standing(scenario(dut)) as (live, measure):
         before = live.ports.account()
-        trial = measure(TRIAL_S, 20_000)
+        trial = measure(LOW_S, LOW_FPS)
         after = live.ports.account()
     assert trial.validity in USABLE
     (true,) = {
@@ -132,7 +135,7 @@ def test_frames_lost_at_a_planted_place_are_booked_there_all_of_them(dut, place,
 @pytest.mark.parametrize("hides", ["rx", "table", "tx"])
 def test_a_loss_that_no_counter_names_stays_unexplained_and_is_as_large_as_the_truth(hides):
     with standing(scenario(f'{hides}_loss = 0.02\nhides = "{hides}"')) as (live, measure):
-        trial = measure(TRIAL_S, 20_000)
+        trial = measure(LOW_S, LOW_FPS)
         truth = live.ports.account().truth[0]
     assert not drops(trial)
     assert trial.ledger.unexplained == trial.lost == truth.received - truth.sent > 0
@@ -141,7 +144,7 @@ def test_a_loss_that_no_counter_names_stays_unexplained_and_is_as_large_as_the_t
 def test_a_flag_that_lies_is_recorded_beside_the_frames_that_software_served():
     with standing(scenario("offloaded = true")) as (live, measure):
         claimed = live.ready()["reference offloaded"]
-        measure(TRIAL_S, 20_000)
+        measure(LOW_S, LOW_FPS)
         served = live.ports.snapshot().counters["reference/port/left/software_frames"]
     assert (claimed, served > 0) == ("yes", True)
 

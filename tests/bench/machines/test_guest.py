@@ -17,7 +17,7 @@ from pinchpoint.scenario import parse
 
 pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.tier2("guest:uml"), pytest.mark.needs("uml")]
 ONLY_GUESTS = pytest.mark.subject(target="test-guests")
-LOW_FPS = 3_000
+LOW_FPS = 2_000  # the queue of a tap (1,000 frames) holds what arrives while the guest is paused
 SCENARIO = """
 title = "a device in a guest"
 [guest]
