@@ -8,8 +8,10 @@ fn main() {
 
 #[cfg(feature = "dpdk")]
 fn dpdk() {
-    let library = pkg_config::Config::new()
+    let mut libdpdk = pkg_config::Config::new();
+    let library = libdpdk
         .atleast_version("22.11")
+        .cargo_metadata(false)
         .probe("libdpdk")
         .expect("libdpdk 22.11 or later with its headers (Debian: libdpdk-dev)");
     let cflags = std::process::Command::new("pkg-config")
@@ -27,4 +29,9 @@ fn dpdk() {
         build.flag(flag);
     }
     build.compile("pinchpoint_dpdk_shim");
+    // After the shim, which needs them: libdpdk is linked with --as-needed.
+    libdpdk
+        .cargo_metadata(true)
+        .probe("libdpdk")
+        .expect("it was there just now");
 }
