@@ -7,6 +7,8 @@
     clippy::needless_pass_by_value
 )]
 
+pub mod kernel_threads;
+
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};

@@ -1,12 +1,13 @@
 //! The command form between namespaces.
 
 use super::common::core;
+use super::common::kernel_threads::kernel_threads;
 use super::{Veth, ip};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 /// The last line that the command form prints.
@@ -164,21 +165,6 @@ fn connections_cross_a_link_between_namespaces() {
     );
 }
 
-/// Whether /proc shows the kernel's threads; in a PID namespace of its own it does not. The skip is told like pytest's.
-fn sees_kernel_threads() -> bool {
-    if std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n") {
-        return true;
-    }
-    if let Ok(collected) = std::env::var("PINCHPOINT_SKIPPED") {
-        let mut file = std::fs::File::options()
-            .append(true)
-            .open(collected)
-            .unwrap();
-        writeln!(file, "1 skipped: no kernel threads in this PID namespace").unwrap();
-    }
-    false
-}
-
 /// Has one thread of the kernel, on the core, hand over what arrives at the
 /// right end; a process of real-time priority there keeps it from running.
 fn hand_over_by_a_thread(veth: &Veth, core: usize) {
@@ -193,17 +179,9 @@ fn hand_over_by_a_thread(veth: &Veth, core: usize) {
             .unwrap();
         assert!(status.success(), "{script}");
     }
-    let threads = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
-        let path = entry.unwrap().path();
-        let name = std::fs::read_to_string(path.join("comm")).ok()?;
-        let is_own = name.starts_with("napi/end-");
-        is_own.then(|| path.file_name()?.to_str()?.parse().ok())?
-    });
     let mut cores = CpuSet::new();
     cores.set(core).unwrap();
-    let threads: Vec<i32> = threads.collect();
-    assert!(!threads.is_empty(), "the kernel made no thread");
-    for thread in threads {
+    for thread in kernel_threads("napi/end-").unwrap() {
         sched_setaffinity(Pid::from_raw(thread), &cores).unwrap();
     }
 }
@@ -211,7 +189,7 @@ fn hand_over_by_a_thread(veth: &Veth, core: usize) {
 #[test]
 #[ignore = "needs root"]
 fn frames_that_the_kernel_could_not_hand_over_while_the_engine_polled_are_received() {
-    if !sees_kernel_threads() {
+    if kernel_threads("kthreadd").is_none() {
         return;
     }
     let veth = Veth::named("starved");

@@ -1,7 +1,7 @@
 use super::*;
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -89,11 +89,13 @@ fn own_namespace() {
 fn a_device_that_takes_shorter_frames_than_asked_for_says_so() {
     own_namespace();
     let ports = open_one("net_tap0,iface=pp-mtu", 1);
-    // The driver knows standard frames only: an MTU of 1,500 bytes.
-    assert_eq!(ports[0].max_len(), 1514);
+    // Debian 12's driver knows standard frames only, an MTU of 1,500 bytes; Debian 13's takes longer ones.
+    let is_old = version().starts_with("DPDK 22.");
+    let longest = usize::from(MAX_MTU + ETHERNET_HEADER);
+    assert_eq!(ports[0].max_len(), if is_old { 1514 } else { longest });
     drop(ports);
     let jumbo = open_one("net_null7", 1);
-    assert_eq!(jumbo[0].max_len(), usize::from(MAX_MTU + ETHERNET_HEADER));
+    assert_eq!(jumbo[0].max_len(), longest);
 }
 
 #[test]
@@ -162,7 +164,8 @@ fn a_client_that_connects_again_at_once_is_served_or_hung_up() {
             let mut client = connects_at_once(&path);
             let limit = Some(Duration::from_secs(10));
             client.set_read_timeout(limit).unwrap();
-            client.read(&mut [0; 12]).is_err()
+            let answer = client.read(&mut [0; 12]);
+            answer.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
         });
         leaving.store(true, Ordering::Relaxed);
         assert!(engine.join().unwrap().is_err());

@@ -1,0 +1,22 @@
+//! Threads of the kernel, which a test pins or slows to plant who comes first.
+
+use std::io::Write;
+
+/// Those whose names begin so. None where a PID namespace hides them all: the test cannot run
+/// there, which is told as the skips of pytest are.
+pub(crate) fn kernel_threads(name: &str) -> Option<Vec<i32>> {
+    let comm = |number: i32| std::fs::read_to_string(format!("/proc/{number}/comm"));
+    if !comm(2).is_ok_and(|comm| comm == "kthreadd\n") {
+        if let Ok(skipped) = std::env::var("PINCHPOINT_SKIPPED") {
+            let mut file = std::fs::File::options().append(true).open(skipped).unwrap();
+            writeln!(file, "1 skipped: no kernel threads in this PID namespace").unwrap();
+        }
+        return None;
+    }
+    let processes = std::fs::read_dir("/proc").unwrap();
+    let numbers = processes.filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
+    let is_named = |number: &i32| comm(*number).is_ok_and(|comm| comm.starts_with(name));
+    let threads: Vec<i32> = numbers.filter(is_named).collect();
+    assert!(!threads.is_empty(), "no kernel thread {name}");
+    Some(threads)
+}
