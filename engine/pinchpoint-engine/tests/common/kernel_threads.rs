@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-/// Those whose names begin so. None where a PID namespace hides them all: the test cannot run
-/// there, which is told as the skips of pytest are.
+/// The threads whose names begin with `name`; panics if there is none. None where a PID namespace
+/// hides all kernel threads: the test is then skipped, and the reason recorded as pytest's are.
 pub(crate) fn kernel_threads(name: &str) -> Option<Vec<i32>> {
     let comm = |number: i32| std::fs::read_to_string(format!("/proc/{number}/comm"));
     if !comm(2).is_ok_and(|comm| comm == "kthreadd\n") {

@@ -298,7 +298,7 @@ fn what_a_link_without_carrier_refuses_is_never_sent() {
         assert_eq!(send(&mut left, 0, 5, SHORT), 0);
         assert_eq!(stat(&mut left, "tx_no_buffers"), 1, "{options}");
         ip(&format!("-n {} link set end up", veth.0[1]));
-        wait_until("the carrier's return is told", || left.link_up());
+        wait_until("the carrier is seen again", || left.link_up());
         assert_eq!(send(&mut left, 100, 103, SHORT), 3);
         assert_eq!(numbers(&drain(&mut right)), [100, 101, 102], "{options}");
     }
