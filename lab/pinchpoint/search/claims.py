@@ -5,10 +5,15 @@ from statistics import median, stdev
 
 from scipy.special import bdtr, bdtrc, stdtrit  # scipy.stats takes a second to import
 
+from pinchpoint.model.measurement import Interval
 from pinchpoint.model.result import Claim, LossFloor, LossShare
 from pinchpoint.model.trial import Trial
 
 BESIDE = 0.03  # relative: trials this near to a rate, on either side, are held against it
+SUPPORT = (
+    0.02  # relative: and those so near support it; they are tried 1.5 % beside an estimate that still moves a little
+)
+SUPPORTING = 2  # such trials on either side: of one, its own luck would be all that is known
 NEAR = 0.15  # relative: trials this near to a load stand for it
 ERROR = 0.05  # of saying that a claim does not hold, by the binomial of each side
 WITHIN = 0.9  # of a device's capacity: trials up to there were not overloaded
@@ -25,13 +30,32 @@ def claim(trials: Sequence[Trial], loss_ratio: float, rate_fps: float) -> Claim:
     low, high = _share(below, loss_ratio, rate_fps), _share(above, loss_ratio, rate_fps)
     too_many = bdtrc(low.losing - 1, low.trials, 0.5) < ERROR if low.losing else False
     too_few = high.trials > 0 and bdtr(high.losing, high.trials, 0.5) < ERROR
-    return Claim(low, high, holds=not (too_many or too_few))
+    return Claim(low, high, not (too_many or too_few), supported=min(near(trials, rate_fps)) >= SUPPORTING)
+
+
+def near(trials: Sequence[Trial], rate_fps: float) -> tuple[int, int]:
+    """How many trials support a rate from below and from above; a load has no finer steps than a frame a trial."""
+    below = above = 0
+    for trial in trials:
+        off_fps = trial.offered_fps - rate_fps
+        if abs(off_fps) <= max(SUPPORT * rate_fps, 1 / trial.duration_s):
+            below, above = below + (off_fps <= 0), above + (off_fps > 0)
+    return below, above
+
+
+def nearest_supported(trials: Sequence[Trial], rate: Interval) -> float | None:
+    """The rate if trials on both sides support it, else the nearest load of a trial in its interval that they do."""
+    tried = [trial.offered_fps for trial in trials if rate.low <= trial.offered_fps <= rate.high]
+    for load_fps in sorted((rate.value, *tried), key=lambda load_fps: abs(load_fps - rate.value)):
+        if min(near(trials, load_fps)) >= SUPPORTING:
+            return load_fps
+    return None
 
 
 def share_near(trials: Sequence[Trial], loss_ratio: float, load_fps: float) -> LossShare | None:
     """How many trials near a load lost; None where there is none."""
-    near = [trial for trial in trials if abs(trial.offered_fps - load_fps) <= NEAR * load_fps]
-    return _share(near, loss_ratio, load_fps) if near else None
+    around = [trial for trial in trials if abs(trial.offered_fps - load_fps) <= NEAR * load_fps]
+    return _share(around, loss_ratio, load_fps) if around else None
 
 
 def constant_loss(trials: Sequence[Trial], loss_ratio: float, rate_fps: float, confidence: float) -> LossFloor | None:

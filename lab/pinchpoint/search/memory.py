@@ -29,7 +29,7 @@ class Role(Enum):
 
 
 PAIR = (Role.OVERLOAD, Role.AFTER_OVERLOAD, Role.REST, Role.AFTER_REST)
-BOTH = (*(Role.REST, Role.AFTER_REST) * 3, Role.OVERLOAD, Role.AFTER_OVERLOAD)
+BOTH = (*PAIR, *PAIR, Role.REST, Role.AFTER_REST)  # the sustained rate, which is published, has trials beside it first
 
 
 class Memory:

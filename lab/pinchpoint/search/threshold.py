@@ -5,6 +5,7 @@
 interval is narrower than search.relative_width and the trials beside the rate agree with it, or with its budget.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,10 +16,11 @@ from statistics import median
 import numpy as np
 
 from pinchpoint.model import result, units
+from pinchpoint.model.measurement import Interval
 from pinchpoint.model.result import Band, Ceiling, LossFloor, Moment, Rate, RateStatus
 from pinchpoint.model.scenario import Search, SearchMethod
 from pinchpoint.model.trial import OVERLOADED, Cause, Trial
-from pinchpoint.search.claims import claim, constant_loss, share_near
+from pinchpoint.search.claims import SUPPORT, SUPPORTING, claim, constant_loss, near, nearest_supported, share_near
 from pinchpoint.search.memory import REST, Memory, Role
 from pinchpoint.search.rates import Measure, SearchOutcome
 from pinchpoint.search.reach import Reach
@@ -31,7 +33,7 @@ BESIDE_EVERY, PDR_EVERY, HALF_EVERY = 3, 3, 8  # trials; a PDR needs fewer, sinc
 KNOWN_EVERY = 3  # turns of a rate that is known exactly enough: whether it still is
 HALF, NEARLY = 0.5, 0.8  # of a rate: loads that show what is lost far below it
 ESTIMATED = 12  # usable trials from which there is an estimate that loads are taken beside of
-RECENT = 3  # trials that an estimate, of which loads are shares, may be old
+RECENT = 2  # trials that an estimate, of which loads are shares, may be old
 ROOM = 30.0  # trials that the look for a memory takes, and the search after it
 BACK = 0.85  # of a load at which several trials in a row were not usable
 FEWEST = 6  # usable trials: of fewer, the ends are no 95 % interval of a median (2 / 2^5)
@@ -80,9 +82,18 @@ class _Goal:
     @property
     def known(self) -> OverTime:
         """The distribution over the time, as of at most RECENT trials ago."""
-        if self._known is None or len(self.track) >= self._known[0] + RECENT:
+        return self.known_within(RECENT)
+
+    def known_within(self, trials: int) -> OverTime:
+        """The same, as of at most so many trials ago."""
+        if self._known is None or len(self.track) > self._known[0] + trials:
             self._known = len(self.track), self.track.over_time()
         return self._known[1]
+
+    def lacking(self, trials: Sequence[Trial]) -> tuple[int, int]:
+        """How many trials beside the rate are missing below and above it."""
+        below, above = near(trials, self.known_within(0).median.value)
+        return max(0, SUPPORTING - below), max(0, SUPPORTING - above)
 
     def load_fps(self, at_s: float) -> float:
         """The next load to try for this goal."""
@@ -103,7 +114,7 @@ class _Goal:
         if self.is_beyond(top_fps) or not self.is_narrow or self.known.band.width > ENOUGH * self._width:
             return self.is_beyond(top_fps)
         held = claim(trials, self.loss_ratio, self.known.median.value)
-        return held.holds and min(held.below.trials, held.above.trials) > 0
+        return held.holds and held.supported is True
 
 
 class _Run:
@@ -204,12 +215,26 @@ class _Run:
             load_fps = self.memory.load_fps(self.reach.highest_fps, least_fps)
         elif not count:
             load_fps = top_fps
+        elif (last_fps := self._last_fps()) is not None:
+            load_fps = last_fps
         elif count >= ESTIMATED and count % HALF_EVERY == 0:
             load_fps = self._apart_fps(count // HALF_EVERY)
         else:
             load_fps = self._next_goal(count).load_fps(self._clock.next_s)
         load_fps *= BACK ** max(0, self._in_a_row - 1)
         return min(max(float(f"{load_fps:.{DIGITS - 1}e}"), least_fps), top_fps)
+
+    def _last_fps(self) -> float | None:
+        """Beside a rate that lacks trials there, once the budget pays for no more than what all rates lack."""
+        by_traffic = (self.search.max_traffic_s - self._traffic_s) / self.search.trial_duration_s
+        left = min(by_traffic, self._clock.trials_within(self.search.max_duration_s))
+        if left > 2 * SUPPORTING * len(self.goals):
+            return None
+        lacking = [(goal, *goal.lacking(self.trials)) for goal in self.goals]
+        if not max(left, 1) <= sum(below + above for _, below, above in lacking):
+            return None
+        goal, below, above = max(lacking, key=lambda lack: lack[1] + lack[2])
+        return goal.known.median.value * BESIDE[above > below]
 
     def _next_goal(self, count: int) -> _Goal:
         """Whose turn it is. A rate that is known as exactly as asked for gives most of its turns to the others."""
@@ -259,7 +284,7 @@ class _Clock:
     def __init__(self, duration_s: float) -> None:
         self.times_s: list[float] = []
         self._duration_s = duration_s
-        self._before_s = 0.0  # by the trials' own clock
+        self._first_s = self._before_s = 0.0  # by the trials' own clock
 
     @property
     def next_s(self) -> float:
@@ -269,9 +294,15 @@ class _Clock:
         between = [after - before for before, after in pairwise(self.times_s)]
         return self.times_s[-1] + (median(between[-9:]) if between else self._duration_s)
 
+    def trials_within(self, duration_s: float) -> float:
+        """How many more begin within a time since the first one, if they take as long as those so far."""
+        passed_s = self._before_s - self._first_s
+        return (duration_s - passed_s) / passed_s * (len(self.times_s) - 1) - 1 if passed_s > 0 else math.inf
+
     def at_s(self, trial: Trial, began_s: float) -> float:
         """The time of one more trial; `began_s` by the search's clock, for trials without a stamp."""
         now_s = datetime.fromisoformat(trial.started).timestamp() if trial.started else began_s
+        self._first_s = self._first_s if self.times_s else now_s
         longest_s = LONGEST_PAUSE * self._duration_s
         passed_s = min(max(now_s - self._before_s, self._duration_s), longest_s) if self.times_s else 0.0
         self._before_s = now_s
@@ -295,7 +326,7 @@ class _Teller:
             return self._rate(RateStatus.REFUSED, few if run.trials else self.stopped)
         if run.memory.is_there:
             return self._remembering()
-        known = self._no_finer_than_asked(self.goal.track.over_time())
+        known = self._no_finer_than_asked(self.goal.known_within(0))
         if known.median.value >= run.reach.nearly_top_fps:
             lower_fps = min(known.median.low, run.reach.offered_fps)
             return replace(self._rate(RateStatus.AT_LEAST, run.reach.limit()), lower_fps=lower_fps)
@@ -311,21 +342,32 @@ class _Teller:
     def _found_rate(self, known: OverTime, floor: LossFloor | None) -> Rate:
         run, ratio = self.run, self.goal.loss_ratio
         least_fps, most_fps = run.search.min_load_fps, run.reach.offered_fps
+        rate_fps = nearest_supported(run.trials, known.median)
+        if rate_fps is None:
+            return self._rate(RateStatus.REFUSED, self._unsupported(known.median))
         reasons = []
         if known.median.width > run.search.relative_width and self.stopped:
             reasons.append(f"{self.stopped}: the interval is {units.share(known.median.width)} wide")
         if known.band.high >= most_fps:
             reasons.append(f"the band is cut off where the generator is: {run.reach.limit()}")
+        if rate_fps != known.median.value:
+            reasons.append(f"moved from {units.fps(known.median.value)} to the nearest load with trials on both sides")
         return replace(
             self._rate(RateStatus.FOUND, "; ".join(reasons)),
             lower_fps=max(known.median.low, least_fps),
-            estimate_fps=known.median.value,
+            estimate_fps=max(rate_fps, least_fps),
             upper_fps=known.median.high if known.median.high < most_fps else None,
             band=Band(*(min(max(fps, least_fps), most_fps) for fps in (known.band.low, known.band.high))),
             floor=floor,
-            at_half=share_near(run.trials, ratio, HALF * known.median.value),
-            claim=claim(run.trials, ratio, known.median.value),
+            at_half=share_near(run.trials, ratio, HALF * rate_fps),
+            claim=claim(run.trials, ratio, rate_fps),
         )
+
+    def _unsupported(self, known: Interval) -> str:
+        interval = f"{units.percent(self.run.search.confidence)} interval"
+        known_alone = f"only the {interval} is known, {units.quantity_range(known.low, known.high, 'fps')}"
+        few = f"no load in it has {SUPPORTING} trials on either side within {units.percent(SUPPORT)}"
+        return "; ".join(filter(None, (f"{known_alone}: {few}", self.stopped)))
 
     def _remembering(self) -> Rate:
         """Of a device with memory: what it sustains, and beside it what it carries after a rest."""

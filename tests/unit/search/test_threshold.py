@@ -117,7 +117,7 @@ def test_loads_on_both_sides_are_tried_and_the_claim_is_counted_from_the_trials(
     bench = Bench(QUIET, slices=SLICES)
     for rate in searched(bench, trial_duration_s=0.2).rates:
         assert rate.claim is not None and rate.claim.holds
-        assert min(rate.claim.below.trials, rate.claim.above.trials) > 0
+        assert rate.claim.supported
         near = [t for t in bench.trials if 0.97 * assert_found(rate)[1] <= t.offered_fps <= assert_found(rate)[1]]
         assert rate.claim.below.trials == len(near)
         assert rate.claim.below.losing == sum(trial.loss_ratio > rate.loss_ratio for trial in near)
@@ -215,6 +215,34 @@ def test_what_a_device_forwards_under_overload_is_not_believed_without_trials_be
     assert lower <= 4e6 * 1.002 and upper >= 4e6 * 0.998
     assert estimate == pytest.approx(4e6, rel=0.01)
     assert rate.claim is not None and min(rate.claim.below.trials, rate.claim.above.trials) > 0
+
+
+@pytest.mark.parametrize("moves", [RandomWalk(0.1), Jumps(1.6, 4.0)], ids=["walk", "jumps"])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_last_of_the_budget_is_spent_beside_rates_that_too_few_trials_support(moves, seed: int) -> None:
+    bench = Bench(Truth(CAPACITY, moves=moves, overhead_s=0.05, seed=seed), slices=SLICES)
+    for rate in searched(bench, trial_duration_s=0.2, max_traffic_s=5.0).rates:
+        _, estimate, _ = assert_found(rate)
+        assert rate.claim is not None and rate.claim.supported
+        for below, above in ((0.98, 1.0), (1.0, 1.02)):
+            assert sum(below * estimate <= trial.offered_fps <= above * estimate for trial in bench.trials) >= 2
+    assert sum(trial.sent_duration_s for trial in bench.trials) <= 5.2
+
+
+def test_where_no_load_of_the_interval_was_tried_on_both_sides_only_the_interval_is_published() -> None:
+    """Six trials, each offered a tenth less than the one before, whatever load was asked for."""
+    bench = Bench(Truth(6.5e6), slices=SLICES)
+
+    def measure(duration_s: float, load_fps: float) -> Trial:
+        return replace(bench.measure(duration_s, 10e6 * 0.9 ** len(bench.trials)), load_fps=load_fps)
+
+    rate = searched(bench, measure, max_traffic_s=6.0, loss_ratios=(0.0,)).rates[0]
+    assert (rate.status, rate.estimate_fps) == (RateStatus.REFUSED, None)
+    assert rate.reason.startswith("only the 95 % interval is known, ")
+    assert rate.reason.endswith(
+        " Mpps: no load in it has 2 trials on either side within 2 %; search.max_traffic_s = 6 s used up after "
+        "6 usable trials"
+    )
 
 
 def test_a_spent_budget_leaves_a_number_and_says_why_it_is_no_better() -> None:
