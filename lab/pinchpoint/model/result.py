@@ -236,9 +236,9 @@ class Moment:
 
     trial_id: str
     at_s: float  # since the first trial of the search
-    low_fps: float  # 5 % quantile
+    low_fps: float  # 10 % quantile
     median_fps: float
-    high_fps: float  # 95 % quantile
+    high_fps: float  # 90 % quantile
 
 
 @dataclass(frozen=True)
