@@ -1,6 +1,7 @@
 """What a reader who counts the trials finds: shares of losing trials by load, held against what is claimed."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from statistics import median, stdev
 
 from scipy.special import bdtr, bdtrc, stdtrit  # scipy.stats takes a second to import
@@ -44,12 +45,12 @@ def near(trials: Sequence[Trial], rate_fps: float) -> tuple[int, int]:
 
 
 def nearest_supported(trials: Sequence[Trial], rate: Interval) -> float | None:
-    """The rate if trials on both sides support it, else the nearest load of a trial in its interval that they do."""
-    tried = [trial.offered_fps for trial in trials if rate.low <= trial.offered_fps <= rate.high]
-    for load_fps in sorted((rate.value, *tried), key=lambda load_fps: abs(load_fps - rate.value)):
-        if min(near(trials, load_fps)) >= SUPPORTING:
-            return load_fps
-    return None
+    """The rate if trials on both sides support it, else the nearest load in its interval, tried or between two."""
+    tried = sorted(trial.offered_fps for trial in trials)
+    between = ((low + high) / 2 for low, high in pairwise(tried))
+    loads = (load_fps for load_fps in (*tried, *between) if rate.low <= load_fps <= rate.high)
+    nearest = sorted((rate.value, *loads), key=lambda load_fps: abs(load_fps - rate.value))
+    return next((load_fps for load_fps in nearest if min(near(trials, load_fps)) >= SUPPORTING), None)
 
 
 def share_near(trials: Sequence[Trial], loss_ratio: float, load_fps: float) -> LossShare | None:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from statistics import median
 
 import numpy as np
@@ -22,7 +22,7 @@ from pinchpoint.model.scenario import Search, SearchMethod
 from pinchpoint.model.trial import OVERLOADED, Cause, Trial
 from pinchpoint.search.claims import SUPPORT, SUPPORTING, claim, constant_loss, near, nearest_supported, share_near
 from pinchpoint.search.memory import REST, Memory, Role
-from pinchpoint.search.rates import Measure, SearchOutcome
+from pinchpoint.search.rates import Measure, SearchOutcome, never_below
 from pinchpoint.search.reach import Reach
 from pinchpoint.search.slices import loss_of, most_waiting
 from pinchpoint.search.track import OverTime, Seen, Track
@@ -55,8 +55,8 @@ def find(
     """NDR and PDRs of whatever `measure` measures. Raises only what a trial raises."""
     run = _Run(measure, search, now_s, Reach(search, ceilings), overload_measures)
     stopped = run.until(now_s() + search.max_duration_s)
-    rates = tuple(_Teller(run, goal, stopped).rate() for goal in run.goals)
-    return SearchOutcome(rates, run.reach.fell_short_fps, run.moments())
+    rates = accumulate((_Teller(run, goal, stopped).rate() for goal in run.goals), never_below)
+    return SearchOutcome(tuple(map(run.counted, rates)), run.reach.fell_short_fps, run.moments())
 
 
 class _Goal:
@@ -163,6 +163,13 @@ class _Run:
         levels = self.goals[0].track.moments_fps() if self.trials else []
         known = zip(self.trials, self._clock.times_s, levels, strict=True)
         return tuple(Moment(trial.id, at_s, *level) for trial, at_s, level in known)
+
+    def counted(self, rate: Rate) -> Rate:
+        """The rate with what the trials beside it and at half of it say."""
+        if rate.estimate_fps is None or rate.memory is not None:
+            return rate
+        at_half = share_near(self.trials, rate.loss_ratio, HALF * rate.estimate_fps)
+        return replace(rate, at_half=at_half, claim=claim(self.trials, rate.loss_ratio, rate.estimate_fps))
 
     def _role(self) -> Role:
         """Of the next trial. What a device remembers is looked for once there is an estimate, and room for it."""
@@ -340,7 +347,7 @@ class _Teller:
         return replace(self._rate(RateStatus.BELOW_MINIMUM, too_much), upper_fps=max(known.median.high, least_fps))
 
     def _found_rate(self, known: OverTime, floor: LossFloor | None) -> Rate:
-        run, ratio = self.run, self.goal.loss_ratio
+        run = self.run
         least_fps, most_fps = run.search.min_load_fps, run.reach.offered_fps
         rate_fps = nearest_supported(run.trials, known.median)
         if rate_fps is None:
@@ -359,8 +366,6 @@ class _Teller:
             upper_fps=known.median.high if known.median.high < most_fps else None,
             band=Band(*(min(max(fps, least_fps), most_fps) for fps in (known.band.low, known.band.high))),
             floor=floor,
-            at_half=share_near(run.trials, ratio, HALF * rate_fps),
-            claim=claim(run.trials, ratio, rate_fps),
         )
 
     def _unsupported(self, known: Interval) -> str:

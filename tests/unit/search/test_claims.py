@@ -53,8 +53,8 @@ def test_where_a_frame_more_is_more_than_2_percent_the_next_load_is_near():
 
 
 def test_a_rate_without_trials_beside_it_moves_to_the_nearest_load_that_has_them():
-    trials = [at(load) for load in (0.9e6, 0.9e6, 0.91e6, 0.91e6, 1.1e6, 1.1e6, 1.11e6, 1.11e6, 1.2e6)]
-    assert nearest_supported(trials, Interval(1e6, 0.8e6, 1.3e6)) == 0.9e6
+    trials = [at(load) for load in (0.885e6, 0.885e6, 0.915e6, 0.915e6, 1.1e6, 1.1e6, 1.11e6, 1.11e6, 1.2e6)]
+    assert nearest_supported(trials, Interval(0.99e6, 0.8e6, 1.3e6)) == 0.9e6, "between two that were tried"
     assert nearest_supported(trials, Interval(1.02e6, 0.95e6, 1.3e6)) == 1.1e6
     assert nearest_supported(trials, Interval(1.02e6, 0.95e6, 1.05e6)) is None
     assert nearest_supported([*trials, *(at(1e6 + off) for off in (-2, -1, 1, 2))], Interval(1e6, 0.8e6, 1.3e6)) == 1e6
