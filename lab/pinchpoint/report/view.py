@@ -16,7 +16,7 @@ from pinchpoint.model.measurement import Measurement, Profile
 from pinchpoint.model.offload import Offload
 from pinchpoint.model.result import Rate, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.study import Finding
-from pinchpoint.model.trial import Trial
+from pinchpoint.model.trial import OVERLOADED, Trial
 from pinchpoint.report import number_views, trial_views, words
 from pinchpoint.report.number_views import CurveView, MetricsView, curve_views
 from pinchpoint.report.original import OriginalView, original_view
@@ -28,7 +28,6 @@ MANY_TRIALS: Final = 1500
 _NEAR: Final = 0.1  # relative to the rates' bounds
 MOST_FUNCTIONS: Final = 12  # rows; all are in the stored file
 MOST_REASONS = 6  # for which the kernel drops, that are shown
-OVERLOADED: Final = 0.97  # of what is offered: a device that carries more may have time left
 NO_SYMBOL: Final = "(no symbol)"
 LEAST_TOLD: Final = 0.001  # of what a cause would explain: less is no share that people can use
 SUSPECTED: Final = "suspected"
@@ -111,7 +110,7 @@ def _about_drops(profile: Profile) -> Iterator[str]:
 def _about_samples(profile: Profile) -> Iterator[str]:
     of, load = ", ".join(profile.threads), units.fps(profile.load_fps or 0.0)
     yield f"Time by function: {units.counted(profile.samples, 'sample')} of {of} at {load}, by {profile.event}"
-    if profile.received > OVERLOADED * profile.offered:
+    if profile.received > (1 - OVERLOADED) * profile.offered:
         carried = units.share(profile.received / profile.offered) if profile.offered else "nothing"
         yield f"The device carried {carried} of what was offered: it may have had time left, which is in these shares"
     if profile.unnamed:

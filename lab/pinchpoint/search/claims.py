@@ -6,22 +6,21 @@ from statistics import median, stdev
 
 from scipy.special import bdtr, bdtrc, stdtrit  # scipy.stats takes a second to import
 
-from pinchpoint.model.measurement import Interval
+from pinchpoint.model.measurement import CONFIDENCE, Interval
 from pinchpoint.model.result import Claim, LossFloor, LossShare
 from pinchpoint.model.trial import Trial
 
 BESIDE = 0.03  # relative: trials this near to a rate, on either side, are held against it
-SUPPORT = (
-    0.02  # relative: and those so near support it; they are tried 1.5 % beside an estimate that still moves a little
-)
+# Relative: those so near support it. They are tried 1.5 % beside an estimate that still moves a little.
+SUPPORT = 0.02
 SUPPORTING = 2  # such trials on either side: of one, its own luck would be all that is known
-NEAR = 0.15  # relative: trials this near to a load stand for it
-ERROR = 0.05  # of saying that a claim does not hold, by the binomial of each side
-WITHIN = 0.9  # of a device's capacity: trials up to there were not overloaded
+NEAR = 0.15  # relative: trials this near to a load stand for it; that load was a share of earlier estimates
+ERROR = 1 - CONFIDENCE  # of saying that a claim does not hold, by the binomial of each side
+WITHIN = 0.9  # of a device's capacity: trials up to there were not overloaded, though its level moves by a tenth
 CONSTANT = 4.0  # loss ratios within this factor at different loads are one: an overload changes them by more
 ALIKE_ERROR = 0.01  # of saying that they are not
-FAR = 2.0  # of the rate: loads from there on are other loads
-FEWEST = 2  # losing trials at each distance
+FAR = 2.0  # times the rate: far above a threshold at which a ring is full or a device overloaded, more is lost
+FEWEST = 2  # losing trials at each distance: one may have met a pause
 
 
 def claim(trials: Sequence[Trial], loss_ratio: float, rate_fps: float) -> Claim:

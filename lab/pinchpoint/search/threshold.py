@@ -20,28 +20,31 @@ from pinchpoint.model.measurement import Interval
 from pinchpoint.model.result import Band, Ceiling, LossFloor, Moment, Rate, RateStatus
 from pinchpoint.model.scenario import Search, SearchMethod
 from pinchpoint.model.trial import OVERLOADED, Cause, Trial
+from pinchpoint.search import claims
 from pinchpoint.search.claims import SUPPORT, SUPPORTING, claim, constant_loss, near, nearest_supported, share_near
-from pinchpoint.search.memory import REST, Memory, Role
+from pinchpoint.search.memory import PAIR, PAIRS, REST, Memory, Role
 from pinchpoint.search.rates import Measure, SearchOutcome, never_below
 from pinchpoint.search.reach import Reach
 from pinchpoint.search.slices import loss_of, most_waiting
 from pinchpoint.search.track import OverTime, Seen, Track
 
 QUANTILES = (0.5, 0.35, 0.65, 0.5, 0.3, 0.7)  # of the threshold that the next trial will meet: loads on both sides
-BESIDE = (0.985, 1.015)  # of the rate: loads that show whether the claim holds, whatever the level is just then
+# Of the rate: loads that show whether the claim holds, whatever the level is just then; in the middle of its trials.
+BESIDE = (1 - claims.BESIDE / 2, 1 + claims.BESIDE / 2)
 BESIDE_EVERY, PDR_EVERY, HALF_EVERY = 3, 3, 8  # trials; a PDR needs fewer, since what it loses also says how much
 KNOWN_EVERY = 3  # turns of a rate that is known exactly enough: whether it still is
 HALF, NEARLY = 0.5, 0.8  # of a rate: loads that show what is lost far below it
-ESTIMATED = 12  # usable trials from which there is an estimate that loads are taken beside of
-RECENT = 2  # trials that an estimate, of which loads are shares, may be old
-ROOM = 30.0  # trials that the look for a memory takes, and the search after it
-BACK = 0.85  # of a load at which several trials in a row were not usable
 FEWEST = 6  # usable trials: of fewer, the ends are no 95 % interval of a median (2 / 2^5)
-QUIET = 22  # usable trials before a search may end early
-ENOUGH = 0.55  # of the width that was asked for: a search that ends as soon as it is reached ends rather by luck
+ESTIMATED = 2 * FEWEST  # usable trials from which there is an estimate that loads are taken beside of
+QUIET = PDR_EVERY * (FEWEST + 1) + 1  # usable trials before an early end: FEWEST of a PDR's own after the first one
+RECENT = 2  # trials that an estimate, of which loads are shares, may be old: it moves by less than loads differ
+ROOM = PAIRS * (len(PAIR) - 1 + REST)  # trials that the look for a memory takes at most
+BACK = 0.85  # of a load at which several trials in a row were not usable: five steps come below half of it
+NARROWEST = 0.5  # of the width that was asked for: loads were chosen to tell no narrower interval
+ENOUGH = 1.1 * NARROWEST  # of it: a search that ends as soon as its width is reached ends rather by luck
 STOOD_STILL = (Cause.RECEIVER_STOOD_STILL, Cause.RECEIVER_TAKEN)
-LONGEST_PAUSE = 20.0  # trials: of a longer pause, in which the search stood still, no level says more than of this
-DIGITS = 5  # of a load, significant
+LONGEST_PAUSE = 20.0  # trials in which the search stood still: in 4 s the fastest walk goes as far as a jump (track.py)
+DIGITS = 5  # of a load, significant: finer than what a trial resolves
 
 
 def find(
@@ -377,14 +380,16 @@ class _Teller:
     def _remembering(self) -> Rate:
         """Of a device with memory: what it sustains, and beside it what it carries after a rest."""
         memory, sustained = self.run.memory, self.run.memory.sustained
+        held = claim(memory.after_overloads, self.goal.loss_ratio, sustained.value)
+        few = f"what is forwarded late in overloads, beside which too few trials were made: {self.stopped}"
         return replace(
-            self._rate(RateStatus.FOUND),
+            self._rate(RateStatus.FOUND, "" if held.supported else few),
             lower_fps=sustained.low,
             estimate_fps=sustained.value,
             upper_fps=min(sustained.high, self.run.reach.offered_fps),
             band=Band(sustained.low, sustained.high),
             memory=result.Memory(self.goal.track.over_time().median.value, sustained.value),
-            claim=claim(memory.after_overloads, self.goal.loss_ratio, sustained.value),
+            claim=held,
         )
 
     def _rate(self, status: RateStatus, reason: str = "") -> Rate:
@@ -399,7 +404,7 @@ class _Teller:
 
         Where a level that moves loses, it is known no better than loads told its places apart; nor is any band.
         """
-        rate, band, half = known.median, known.band, self.run.search.relative_width / 2
+        rate, band, half = known.median, known.band, NARROWEST * self.run.search.relative_width
         rate = rate.reaching(rate.value * (1 - half / 2), rate.value * (1 + half / 2))
         if band.width > self.run.search.relative_width:  # the level moves
             half *= min(1.0, 2 * known.by_level)  # of the half that lose
