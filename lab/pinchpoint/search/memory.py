@@ -30,7 +30,7 @@ class Role(Enum):
 
 
 PAIR = (Role.OVERLOAD, Role.AFTER_OVERLOAD, Role.REST, Role.AFTER_REST)
-BOTH = (*PAIR, *PAIR, Role.REST, Role.AFTER_REST)  # the sustained rate, which is published, has trials beside it first
+BOTH = (*PAIR[2:], *PAIR[:2])  # for as long as the budget lasts: both rates have trials beside them
 
 
 class Memory:
