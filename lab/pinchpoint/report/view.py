@@ -103,6 +103,7 @@ def _about_drops(profile: Profile) -> Iterator[str]:
         named = ", ".join(f"{drop.reason} {units.share(drop.share)}" for drop in profile.drops[:MOST_REASONS])
         frames = units.frames(sum(drop.frames for drop in profile.drops))
         yield f"{frames} frames that the kernel dropped in a trial of its own, by its own reasons: {named}"
+        yield from (f"That names {suspected.title}: {suspected.mend}" for suspected in profile.suspicions)
     elif profile.no_drops:
         yield f"The kernel's reasons for drops: not recorded: {profile.no_drops}"
 
