@@ -100,7 +100,7 @@ class Claim:
     below: LossShare  # trials at most 3 % below the rate
     above: LossShare  # trials at most 3 % above it
     holds: bool  # both within their binomial error
-    supported: bool | None = None  # two trials or more on either side within 2 %; None: a run stored before it was kept
+    supported: bool | None = None  # some trial on either side is within 2 %; None: a run stored before it was kept
 
 
 @dataclass(frozen=True)

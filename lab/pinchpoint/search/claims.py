@@ -13,7 +13,6 @@ from pinchpoint.model.trial import Trial
 BESIDE = 0.03  # relative: trials this near to a rate, on either side, are held against it
 # Relative: those so near support it. They are tried 1.5 % beside an estimate that still moves a little.
 SUPPORT = 0.02
-SUPPORTING = 2  # such trials on either side: of one, its own luck would be all that is known
 NEAR = 0.15  # relative: trials this near to a load stand for it; that load was a share of earlier estimates
 ERROR = 1 - CONFIDENCE  # of saying that a claim does not hold, by the binomial of each side
 WITHIN = 0.9  # of a device's capacity: trials up to there were not overloaded, though its level moves by a tenth
@@ -30,7 +29,7 @@ def claim(trials: Sequence[Trial], loss_ratio: float, rate_fps: float) -> Claim:
     low, high = _share(below, loss_ratio, rate_fps), _share(above, loss_ratio, rate_fps)
     too_many = bdtrc(low.losing - 1, low.trials, 0.5) < ERROR if low.losing else False
     too_few = high.trials > 0 and bdtr(high.losing, high.trials, 0.5) < ERROR
-    return Claim(low, high, not (too_many or too_few), supported=min(near(trials, rate_fps)) >= SUPPORTING)
+    return Claim(low, high, not (too_many or too_few), supported=min(near(trials, rate_fps)) > 0)
 
 
 def near(trials: Sequence[Trial], rate_fps: float) -> tuple[int, int]:
@@ -49,7 +48,7 @@ def nearest_supported(trials: Sequence[Trial], rate: Interval) -> float | None:
     between = ((low + high) / 2 for low, high in pairwise(tried))
     loads = (load_fps for load_fps in (*tried, *between) if rate.low <= load_fps <= rate.high)
     nearest = sorted((rate.value, *loads), key=lambda load_fps: abs(load_fps - rate.value))
-    return next((load_fps for load_fps in nearest if min(near(trials, load_fps)) >= SUPPORTING), None)
+    return next((load_fps for load_fps in nearest if min(near(trials, load_fps)) > 0), None)
 
 
 def share_near(trials: Sequence[Trial], loss_ratio: float, load_fps: float) -> LossShare | None:

@@ -2,7 +2,8 @@
 
 `track` holds what is known about the thresholds of trials; here loads are chosen, and what is known becomes rates
 (docs/method.md, "The search"). Every trial with a usable account counts, with what was offered. A search ends when the
-interval is narrower than search.relative_width and the trials beside the rate agree with it, or with its budget.
+interval is narrower than search.relative_width and the trials beside the rate agree with it, or with its budget, the
+last of which is spent beside rates that have too few trials there.
 """
 
 import math
@@ -21,7 +22,7 @@ from pinchpoint.model.result import Band, Ceiling, LossFloor, Moment, Rate, Rate
 from pinchpoint.model.scenario import Search, SearchMethod
 from pinchpoint.model.trial import OVERLOADED, Cause, Trial
 from pinchpoint.search import claims
-from pinchpoint.search.claims import SUPPORT, SUPPORTING, claim, constant_loss, near, nearest_supported, share_near
+from pinchpoint.search.claims import SUPPORT, claim, constant_loss, near, nearest_supported, share_near
 from pinchpoint.search.memory import PAIR, PAIRS, REST, Memory, Role
 from pinchpoint.search.rates import Measure, SearchOutcome, never_below
 from pinchpoint.search.reach import Reach
@@ -31,6 +32,7 @@ from pinchpoint.search.track import OverTime, Seen, Track
 QUANTILES = (0.5, 0.35, 0.65, 0.5, 0.3, 0.7)  # of the threshold that the next trial will meet: loads on both sides
 # Of the rate: loads that show whether the claim holds, whatever the level is just then; in the middle of its trials.
 BESIDE = (1 - claims.BESIDE / 2, 1 + claims.BESIDE / 2)
+WANTED = 2  # trials on either side of a rate, for which the last of a budget is spent: one may have been lucky
 BESIDE_EVERY, PDR_EVERY, HALF_EVERY = 3, 3, 8  # trials; a PDR needs fewer, since what it loses also says how much
 KNOWN_EVERY = 3  # turns of a rate that is known exactly enough: whether it still is
 HALF, NEARLY = 0.5, 0.8  # of a rate: loads that show what is lost far below it
@@ -96,7 +98,7 @@ class _Goal:
     def lacking(self, trials: Sequence[Trial]) -> tuple[int, int]:
         """How many trials beside the rate are missing below and above it."""
         below, above = near(trials, self.known_within(0).median.value)
-        return max(0, SUPPORTING - below), max(0, SUPPORTING - above)
+        return max(0, WANTED - below), max(0, WANTED - above)
 
     def load_fps(self, at_s: float) -> float:
         """The next load to try for this goal."""
@@ -236,9 +238,10 @@ class _Run:
 
     def _last_fps(self) -> float | None:
         """Beside a rate that lacks trials there, once the budget pays for no more than what all rates lack."""
-        by_traffic = (self.search.max_traffic_s - self._traffic_s) / self.search.trial_duration_s
+        usable = len(self.trials) / self.made
+        by_traffic = usable * (self.search.max_traffic_s - self._traffic_s) / self.search.trial_duration_s
         left = min(by_traffic, self._clock.trials_within(self.search.max_duration_s))
-        if left > 2 * SUPPORTING * len(self.goals):
+        if left > 2 * WANTED * len(self.goals):
             return None
         lacking = [(goal, *goal.lacking(self.trials)) for goal in self.goals]
         if not max(left, 1) <= sum(below + above for _, below, above in lacking):
@@ -374,7 +377,7 @@ class _Teller:
     def _unsupported(self, known: Interval) -> str:
         interval = f"{units.percent(self.run.search.confidence)} interval"
         known_alone = f"only the {interval} is known, {units.quantity_range(known.low, known.high, 'fps')}"
-        few = f"no load in it has {SUPPORTING} trials on either side within {units.percent(SUPPORT)}"
+        few = f"no load in it has trials on both sides within {units.percent(SUPPORT)}"
         return "; ".join(filter(None, (f"{known_alone}: {few}", self.stopped)))
 
     def _remembering(self) -> Rate:

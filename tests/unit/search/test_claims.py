@@ -38,13 +38,12 @@ def test_a_claim_without_trials_beside_it_is_neither_contradicted_nor_supported(
 @pytest.mark.parametrize(
     ("loads", "supported"),
     [
-        ((0.985e6, 1e6, 1.015e6, 1.019e6), True),
-        ((0.985e6, 1.015e6, 1.019e6), False),
+        ((0.985e6, 1.015e6), True),
         ((0.985e6, 0.99e6, 1e6), False),
-        ((0.975e6, 0.976e6, 1.015e6, 1.019e6), False),
+        ((0.975e6, 1.015e6, 1.019e6), False),
     ],
 )
-def test_two_trials_on_either_side_within_2_percent_support_a_rate(loads, supported):
+def test_a_trial_on_either_side_within_2_percent_supports_a_rate(loads, supported):
     assert claim([at(load) for load in loads], 0.0, 1e6).supported is supported
 
 
