@@ -15,8 +15,8 @@ SLICES = 8  # of a trial: of 0.2 s, 25 ms each, where the instant of a sample is
 FULL = 0.9  # of the load: a slice in which less was offered says what the generator did
 FINEST = 2e-4  # of a load, relative: what no trial resolves
 LEAST_FPS = 1.0  # of a DUT that stood still
-# These four tell pauses from troughs of a sine, slow drifts and traces (decision 0089): without them rates of such
-# devices came out 3 to 13 % wrong.
+# What tells a pause from the trough of a sine, a slow drift and a recorded trace: without it rates of such devices came
+# out 3 to 13 % wrong.
 PAUSES = SLICES // 2  # slices with losses: more of them are no pause
 ACROSS = 2  # neighbouring slices that one pause may reach into
 IN_PAUSES = 0.8  # share of the loss in slices that began with room in the ring
