@@ -18,6 +18,7 @@ from pinchpoint.host.priority import preferred
 from pinchpoint.measure.blocked.run import Blocked
 from pinchpoint.measure.standing import Listener, standing_bench
 from pinchpoint.model.result import Outcome
+from pinchpoint.model.warning import Warn
 from pinchpoint.scenario import load
 from pinchpoint.store.folder import RunFolder
 
@@ -85,8 +86,8 @@ def test_a_switch_that_forwards_no_more_has_its_loss_in_the_windows_where_it_hap
     assert since >= 4, "the rules stood until the fifth window"
     assert all(stopped[since:]), "and never came back"
     (result,) = folder.read_result().scenarios
-    (told,) = [warning for warning in result.warnings if warning.startswith("forwarding stopped")]
-    assert float(told.split()[2]) == pytest.approx(0.5 * since, abs=0.6)
+    (told,) = [warning for warning in result.warnings if warning.kind is Warn.STOPPED]
+    assert told.values["began_s"] == pytest.approx(0.5 * since, abs=0.6)
 
 
 RECOVERY = "[recovery]\nthroughput_fps = 6e6\noverload_s = 0.5\nreduced_share = 0.05\nreduced_s = 1\nrepeats = 2"

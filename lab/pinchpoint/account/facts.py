@@ -24,6 +24,7 @@ from pinchpoint.engine.instrument import EngineResult
 from pinchpoint.model import units
 from pinchpoint.model.result import CacheLine, ModeRates, Moment
 from pinchpoint.model.trial import Trial, Witness
+from pinchpoint.model.warning import ResultWarning, Warn
 
 TWO_MODES = 2.0  # neighbouring probes, sorted, this factor apart: not one distribution
 ALONE = 0.93  # of the most that the core was seen to execute: probes of an idle host differ by less
@@ -126,19 +127,15 @@ def _widths(trial: Trial) -> Iterator[tuple[int, float]]:
             yield from ((core, ipc) for ipc in probes if ipc is not None)
 
 
-def slowed_words(trials: Sequence[Trial]) -> str:
-    """How often a neighbour slowed a core of the DUT, and how much; empty if few of the probed trials were slowed."""
+def core_slowed(trials: Sequence[Trial]) -> ResultWarning | None:
+    """How often a neighbour slowed a core of the DUT, and how much; None if few of the probed trials were slowed."""
     widths = Widths(trials)
     left = [share for trial in trials if (share := widths.left(trial)) is not None]
     slowed = sum(share < ALONE for share in left)
     if not left or slowed / len(left) < TELLING:
-        return ""
-    cores = sorted({core for trial in trials for core, _ in _widths(trial)})
-    return (
-        f"the host slowed the switch's core {', '.join(map(str, cores))} in {units.share(slowed / len(left))} of "
-        f"{len(left)} trials, to {units.share(min(left))} of its speed at worst: something else runs on its other "
-        "hardware thread"
-    )
+        return None
+    cores = ", ".join(map(str, sorted({core for trial in trials for core, _ in _widths(trial)})))
+    return Warn.CORE_SLOWED.of(cores=cores, slowed=slowed / len(left), trials=len(left), worst=min(left))
 
 
 def modes_of(trials: Sequence[Trial], track: Sequence[Moment]) -> tuple[ModeRates, ...]:
