@@ -22,7 +22,8 @@ from statistics import median
 
 from pinchpoint.engine.instrument import EngineResult
 from pinchpoint.model import units
-from pinchpoint.model.result import CacheLine, ModeRates, Moment
+from pinchpoint.model.measurement import CYCLES, THREAD_BUSY
+from pinchpoint.model.result import CacheLine, ModeRates, Moment, ScenarioResult
 from pinchpoint.model.trial import Trial, Witness
 from pinchpoint.model.warning import ResultWarning, Warn
 
@@ -30,6 +31,7 @@ TWO_MODES = 2.0  # neighbouring probes, sorted, this factor apart: not one distr
 ALONE = 0.93  # of the most that the core was seen to execute: probes of an idle host differ by less
 TELLING = 0.1  # share of slowed trials from which the report has a sentence
 FEWEST = 3  # trials of a mode that say where its rate is
+SLACK = 0.05  # cycles are of a trial within 2 % of the rate, and its counters are read after its last frame
 
 
 def waited_s(trial: Trial) -> dict[str, float]:
@@ -176,3 +178,19 @@ def _mode(trials: Sequence[Trial], tracked: int, moments: dict[str, float], widt
         share=len(trials) / tracked,
         median_fps=median(moments[trial.id] for trial in trials) if len(trials) >= FEWEST else None,
     )
+
+
+def over_clock(result: ScenarioResult) -> ResultWarning | None:
+    """That cycles per packet x NDR are more than the busy share of the clock; None if they fit, or are not stated."""
+    stated = {metric.name: metric.value for metric in result.metrics}
+    rate_fps = result.rates[0].quoted_fps if result.rates else None
+    loads = [load for load in result.threads if load.received]
+    known = [(load.clock_hz, load.busy_share) for load in loads if load.clock_hz]
+    if CYCLES not in stated or not rate_fps or not known or len(known) < len(loads):
+        return None
+    busiest, several = stated.get(THREAD_BUSY, 1.0), len(known) > 1
+    had_hz = math.fsum(clock_hz * (busiest if busy is None or not several else busy) for clock_hz, busy in known)
+    spent_hz = stated[CYCLES] * rate_fps
+    if spent_hz <= had_hz * (1 + SLACK):
+        return None
+    return Warn.OVER_CLOCK.of(cycles=stated[CYCLES], spent_ghz=spent_hz / 1e9, busy_ghz=had_hz / 1e9)

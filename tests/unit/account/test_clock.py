@@ -7,7 +7,7 @@ import pytest
 from reference.studies import small
 from sample_study import study_run
 
-from pinchpoint.account.clock import over_clock
+from pinchpoint.account.facts import over_clock
 from pinchpoint.model.measurement import CYCLES
 from pinchpoint.store.folder import RESULT
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Final
 
-from pinchpoint.account.clock import over_clock
-from pinchpoint.account.facts import core_distance_ns, core_distances, core_slowed, modes_of
+from pinchpoint.account.facts import core_distance_ns, core_distances, core_slowed, modes_of, over_clock
 from pinchpoint.account.ledger import unexplained_share
 from pinchpoint.account.validity import discarded, held_back
 from pinchpoint.causes.bounds import held_against, in_mode, pause_gap
