@@ -133,12 +133,12 @@ class Warn(StrEnum):
     NOT_RECOVERED = ("not_recovered", "{told}: they still lost frames at their end", "raise recovery.reduced_s")
     SILENT_AFTER_OVERLOAD = ("silent_after_overload",
         "in {silent} of {repeats} repeats the switch forwarded nothing after the overload",
-        "see the device's log among the attachments")
+        "see the device's dumps among the attachments")
     NO_OVERLOAD = ("no_overload", "{calm} of {repeats} overloads lost nothing",
         "raise recovery.overload_share: the throughput may be more")
     # Of a soak
     STOPPED = ("stopped", "forwarding stopped {began_s:,.1f} s after the beginning, and did not come back",
-        "see the device's log among the attachments")
+        "see the device's dumps among the attachments")
     STOOD_STILL = ("stood_still",
         "forwarding stood still from {began_s:,.1f} s to {ended_s:,.1f} s after the beginning",
         "see what the host and the device did at that time")
@@ -152,11 +152,11 @@ class Warn(StrEnum):
     CUT_SHORT = ("cut_short", "{measured_s:,.1f} of {asked_s:,.1f} s were measured",
         "continue it with pinchpoint run --resume")
     NO_ANSWER = ("no_answer", "{told}; windows from then on are without counters of switch and host",
-        "see the device's log among the attachments")
+        "see the device's dumps among the attachments")
     WENT_BACK = ("went_back", "{told}", "keep others from clearing counters and from restarting the device")
     # Of workloads over kernel sockets
     TRANSACTIONS_FAILED = ("transactions_failed", "{told}", "lower the load until none fail: the rate is no result")
-    RELAY_LOST = ("relay_lost", "{window}: {told}", "give the relay a core of its own, or more queues")
+    RELAY_LOST = ("relay_lost", "{window}: {told}", "name a core for the relay that nothing else uses (engine.cpus)")
     NOT_STATIONARY = ("not_stationary", "{told}", "raise sockets.warm_up_s and sockets.duration_s")
     FEW_WINDOWS = ("few_windows", "{valid} of {windows} windows were valid, not {asked}; the last invalid one: {told}",
         "use a quieter machine, or raise sockets.max_repeats")
@@ -166,18 +166,19 @@ class Warn(StrEnum):
         "{items:,} {what}, but {flows:#datapath flow} and {masks:#mask} carried the traffic: they took no datapath "
         "flow of their own", "send what meets them, or compare with a bench without them")
     # Of connections
-    NO_RATE = ("no_rate", "{rate}: none; {told}", "see the reason; lower connections.min_cps where that ended it")
+    NO_RATE = ("no_rate", "{rate}: none; {told}", "lower connections.min_cps where most trials failed there")
     FAILS_AT_ANY_RATE = ("fails_at_any_rate", "{rate}: none; {told}",
         'run measure = "verify", which says what becomes of each connection')
     WIDE_INTERVAL = ("wide_interval", "{rate}: the interval is wider than connections.relative_width asks for",
         "raise connections.max_traffic_s")
-    NO_COMPLETED_RATE = ("no_completed_rate", "no completed rate: {told}", "see connections.steady_s")
+    NO_COMPLETED_RATE = ("no_completed_rate", "no completed rate: {told}",
+        "leave room for long loads: connections.steady_s, fewer held connections")
     NO_AGING_TIME = ("no_aging_time", "no aging time: {told}", "raise capacity.aging_within_s")
     # Of building and changing
     BUILD_DISTURBED = ("build_disturbed", "the host disturbed this build: {told}", "use a quieter machine")
     GETS_SLOWER = ("gets_slower",
         "time per item grew {growth:.1f} x from the first to the last quarter; likely {told}",
-        "compare counts of items: the time of one depends on how many there are")
+        "give the time of an item together with their number")
     TOOK_NO_FRAME = ("took_no_frame", "{untaken} of {probed} probed rules took no frame",
         "see that the rules match what the probes send")
     NO_BLOCKED_TIME = ("no_blocked_time", "{told}", "lower build.load_fps")
