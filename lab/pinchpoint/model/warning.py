@@ -84,7 +84,7 @@ class Warn(StrEnum):
         "keep other work off the engine's cores, or lower search.max_load_fps")
     TRIAL_UNUSABLE = ("trial_unusable", "{trial}: {told}", "repeat the run where the reason was of the moment")
     BEFORE_RESUMED = ("before_resumed", "{trial}, before the run was resumed: {told}",
-        "repeat the run for one without a break")
+        "repeat the run without a break")
     # Of the generator's ceiling
     CEILING_UNKNOWN = ("ceiling_unknown", "no ceiling of the generator is known: {told}",
         "mend the reason, or say --no-ceiling")

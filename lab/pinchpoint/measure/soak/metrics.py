@@ -70,7 +70,7 @@ class Stop:
 
     @property
     def warning(self) -> ResultWarning:
-        """What happened."""
+        """What a reader is told of it."""
         if self.ended_s is None:
             return Warn.STOPPED.of(began_s=self.began_s)
         return Warn.STOOD_STILL.of(began_s=self.began_s, ended_s=self.ended_s)
