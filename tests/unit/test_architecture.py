@@ -296,7 +296,7 @@ DECIDES = (
     "run",
 )  # what is found out there must not hang on how a sentence is worded
 LOOKING = ("startswith", "endswith", "find", "index", "count")
-SENTENCES = {"reason", "headline", "sentence", "why_not"}
+SENTENCES = {"reason", "headline", "sentence", "why_not", "warning", "warnings"}
 
 
 def is_sentence(node):
@@ -329,7 +329,7 @@ def test_sentences_that_decide_something_are_found():
 
 @pytest.mark.parametrize("part", DECIDES)
 def test_no_sentence_drives_logic(part):
-    """Typed facts do (model/trial.py: Cause; model/result.py: Limit, RateStatus); sentences are made of them."""
+    """Typed facts do (Cause, Limit, RateStatus, Warn); sentences are made of them."""
     for path in modules(part):
         assert list(reads_sentences(path.read_text())) == [], path.name
 
@@ -386,6 +386,7 @@ MADE_IN = {
     "ScenarioResult": {"measure/summary.py"},
     "Measurement": {"measure/standing.py"},
     "Bracket": {"measure/standing.py"},
+    "ResultWarning": {"model/warning.py"},
 }
 
 

@@ -13,6 +13,7 @@ from pinchpoint.model.scenario import Level, SearchMethod
 from pinchpoint.model.study import Curve, Finding, JudgedConclusion, Need, Study, SweepInfo
 from pinchpoint.model.trial import LatencySummary, Loopback, ThreadLoad, TrialValidity
 from pinchpoint.model.units import Worded
+from pinchpoint.model.warning import ResultWarning
 
 
 class RateStatus(StrEnum):
@@ -332,7 +333,7 @@ class ScenarioResult:
     traffic_s: float
     wall_s: float
     cache_line: CacheLine | None
-    warnings: tuple[str, ...]  # the gravest first
+    warnings: tuple[ResultWarning, ...]  # the gravest first
     group: str = ""  # the scenario file's stem: scenarios of one sweep share it
     levels: Mapping[str, Level] = field(default_factory=dict)  # factor -> level
     repeat: int = 1

@@ -17,6 +17,7 @@ from pinchpoint.model.offload import Offload
 from pinchpoint.model.result import Rate, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.study import Finding
 from pinchpoint.model.trial import OVERLOADED, Trial
+from pinchpoint.model.warning import ResultWarning, Warn
 from pinchpoint.report import number_views, trial_views, words
 from pinchpoint.report.number_views import CurveView, MetricsView, curve_views
 from pinchpoint.report.original import OriginalView, original_view
@@ -226,15 +227,17 @@ class ScenarioView:
     @property
     def cautions(self) -> tuple[str, ...]:
         """What to mind about its numbers."""
-        return (*(check.text for check in self.checks if not check.good), *self.warnings)
+        doubts = (check.text for check in self.checks if not check.good)
+        return (*doubts, *(f"{told} (try: {told.advice})" if told.advice else told.text for told in self.warnings))
 
     @property
-    def warnings(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[ResultWarning, ...]:
         """What the result says beside its numbers, the gravest first: an offload that is not what it claims to be."""
         if self.result is None:
             return ()
-        told = self.offload if self.result.offload and self.result.offload.word is not Offload.PROVEN else ""
-        return (*filter(None, (told,)), *number_views.warnings(self.result), *self.result.warnings)
+        truth = self.result.offload
+        doubtful = (Warn.OFFLOAD_DOUBTFUL.of(self.offload),) if truth and truth.word is not Offload.PROVEN else ()
+        return (*doubtful, *number_views.warnings(self.result), *self.result.warnings)
 
     @property
     def facts(self) -> tuple[str, ...]:

@@ -39,6 +39,7 @@ from pinchpoint.model.frames import headers, moving
 from pinchpoint.model.headers import FieldValues
 from pinchpoint.model.result import Ceiling, Limit, Rate, RateStatus, ScenarioResult, Verdict
 from pinchpoint.model.scenario import Scenario, Stream, Validity
+from pinchpoint.model.warning import ResultWarning, Warn
 from pinchpoint.store.codec import SCHEMA, Codec
 from pinchpoint.store.folder import replace_file
 
@@ -308,7 +309,7 @@ class CeilingTest:
         self._measure = measure
         self._now = now
         self._unwritten: list[Ceiling] = []  # that the file did not take
-        self._failed: dict[str, str] = {}  # by key: not tried again in this run
+        self._failed: dict[str, ResultWarning] = {}  # by key: not tried again in this run
         self._surpassed: set[Ceiling] = set()  # that the engine was seen to surpass: not believed, wherever they stand
 
     def known(self, scenario: Scenario) -> tuple[Ceiling, ...]:
@@ -317,12 +318,12 @@ class CeilingTest:
         ceilings = (*self._kept(), *self._unwritten)
         return tuple(ceiling for ceiling in ceilings if ceiling.key == key and ceiling not in self._surpassed)
 
-    def before(self, scenario: Scenario, listener: Listener) -> tuple[tuple[Ceiling, ...], str]:
-        """What is known, or measured now; and why nothing is, empty if something is. Raises only on signals."""
+    def before(self, scenario: Scenario, listener: Listener) -> tuple[tuple[Ceiling, ...], ResultWarning | None]:
+        """What is known, or measured now; and why nothing is, None if something is. Raises only on signals."""
         if not isinstance(scenario.measure, Rates):
-            return (), ""
+            return (), None
         known = self.known(scenario)
-        return (known, "") if known else self.anew(scenario, listener)
+        return (known, None) if known else self.anew(scenario, listener)
 
     def after(
         self,
@@ -347,8 +348,7 @@ class CeilingTest:
         held = held_result(result, ceilings)
         if held.ceiling is not None:
             return held
-        why = why or "the generator's ceiling was measured in other modes of the cores: no rate was compared with it"
-        return replace(result, warnings=(*result.warnings, why))
+        return replace(result, warnings=(*result.warnings, why or Warn.CEILING_OF_OTHER_MODES.of()))
 
     def measured_now(self, scenario: Scenario, listener: Listener) -> tuple[Ceiling, ...]:
         """Everything known after a new measurement. Raises what `measure_ceilings` raises."""
@@ -356,14 +356,14 @@ class CeilingTest:
         self._keep(key, self._measure(self._machines, scenario, key, listener))
         return self.known(scenario)
 
-    def anew(self, scenario: Scenario, listener: Listener) -> tuple[tuple[Ceiling, ...], str]:
-        """The same, and why nothing was measured, empty if something was: no reason for a run to end."""
+    def anew(self, scenario: Scenario, listener: Listener) -> tuple[tuple[Ceiling, ...], ResultWarning | None]:
+        """The same, and why nothing was measured, None if something was: no reason for a run to end."""
         key = self._key(scenario)
         if key not in self._failed:
             try:
-                return self.measured_now(scenario, listener), ""
+                return self.measured_now(scenario, listener), None
             except PinchpointError as error:
-                self._failed[key] = f"no ceiling of the generator is known: {error.message}"
+                self._failed[key] = Warn.CEILING_UNKNOWN.of(error.message)
         return self.known(scenario), self._failed[key]
 
     def _key(self, scenario: Scenario) -> str:

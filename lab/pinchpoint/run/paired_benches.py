@@ -30,6 +30,7 @@ from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.errors import DutError, InputError
 from pinchpoint.model.scenario import Scenario, Stream
 from pinchpoint.model.trial import WARM_UP, Trial
+from pinchpoint.model.warning import ResultWarning
 
 SIDES = ("A", "B")
 
@@ -127,7 +128,7 @@ class Pair:
 
     benches: Mapping[str, Standing]
     instrument: Instrument
-    warnings: tuple[str, ...] = ()  # of their warm-ups
+    warnings: tuple[ResultWarning, ...] = ()  # of their warm-ups
 
     @property
     def pids(self) -> tuple[int, int]:
@@ -161,14 +162,14 @@ class Pair:
 
         return self._measurer(side, keep)
 
-    def warm_up(self, side: str) -> str:
-        """Warm one bench up. Returns a warning, empty if there is none. Raises what a trial raises."""
+    def warm_up(self, side: str) -> ResultWarning | None:
+        """Warm one bench up; None if it has learnt everything. Raises what a trial raises."""
         bench = self.benches[side]
         measurer = self._measurer(side, bench.task.keep, bench.task.trials)
         bench.task.listener.phase(WARM_UP, 1)
         with self.alone(side, measurer):
             warning = warm_up(bench.scenario, measurer)
-        return f"{side}: {warning}" if warning else ""
+        return warning.at(side) if warning else None
 
     def _measurer(self, side: str, keep: Callable[[Trial], None], recorded: Sequence[Trial] = ()) -> Measurer:
         bench = self.benches[side]

@@ -37,6 +37,7 @@ from pinchpoint.model.measurement import Bound, Metric
 from pinchpoint.model.result import Outcome, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import LAB, Relative, Scenario
 from pinchpoint.model.trial import Trial, TrialValidity
+from pinchpoint.model.warning import Warn
 from pinchpoint.run.duet import Duet
 from pinchpoint.run.explaining import experiment_of
 from pinchpoint.run.interleaved import measure_turns, overload
@@ -125,7 +126,8 @@ class ReferenceBench:
             warnings, metrics = (*searched.warnings, *warnings), (*ratio, *searched.metrics)
             return replace(searched, metrics=metrics, warnings=warnings, wall_s=wall_s)
         if turns:  # which are the answer where slices give no ratio, so that it is no result that they do not
-            warnings += tuple(f"no ratio of slices: {metric.note}" for metric in ratio if metric.bound is Bound.REFUSED)
+            refused = [metric for metric in ratio if metric.bound is Bound.REFUSED]
+            warnings += tuple(Warn.NO_SLICE_RATIO.of(metric.note) for metric in refused)
             ratio = tuple(metric for metric in ratio if metric.bound is not Bound.REFUSED)
         metrics = (*ratio, *_explaining(trials, device_of(unit)))
         result = result_of(unit, trials, wall_s, metrics, warnings)
@@ -204,7 +206,7 @@ class References:
         if why := self._why_not_beside(reference, unit, task):
             self._drop()
             result = self._run_one(unit, task)
-            return replace(result, warnings=(*result.warnings, f"no relative rate: {why}"))
+            return replace(result, warnings=(*result.warnings, Warn.NO_RELATIVE_RATE.of(why)))
         assert self._standing is not None
         mine = [stretch for stretch in self._stretches if stretch.scenario == unit.name]
 
@@ -246,7 +248,7 @@ class References:
         if result.outcome is not Outcome.MEASURED:
             return result
         if why := why_no_duet(unit, unit):
-            return replace(result, warnings=(*result.warnings, f"no relative rate: {why}"))
+            return replace(result, warnings=(*result.warnings, Warn.NO_RELATIVE_RATE.of(why)))
         if reference is None and any(rate.status is RateStatus.AT_LEAST for rate in result.rates):
             return replace(result, metrics=(not_overloaded(result.most_offered_fps), *result.metrics))
         reference = self._reference.setdefault(unit.point.group, reference or unit)

@@ -21,6 +21,7 @@ from pinchpoint.model.offload import Offload, OffloadTruth
 from pinchpoint.model.result import Ceiling, ScenarioResult
 from pinchpoint.model.scenario import LAB, EngineSite, Remote, Scenario
 from pinchpoint.model.study import Need
+from pinchpoint.model.warning import ResultWarning, Warn
 from pinchpoint.run.ceiling import CeilingTest
 
 PlanBench = Callable[[Scenario, Machines], Setup]
@@ -130,18 +131,20 @@ def host_facts_of(machines: Machines, remote: Remote) -> dict[str, str]:
     return told
 
 
-def ceilings_of(scenario: Scenario, task: Task, ceiling_test: CeilingTest | None) -> tuple[tuple[Ceiling, ...], str]:
-    """What is known of the generator as the search begins; and why nothing is, empty if something is.
+def ceilings_of(
+    scenario: Scenario, task: Task, ceiling_test: CeilingTest | None
+) -> tuple[tuple[Ceiling, ...], ResultWarning | None]:
+    """What is known of the generator as the search begins; and why nothing is, None if something is.
 
     A search that an earlier run began continues with what it knew then: its recorded trials answer
     no other questions than it asked with that.
     """
     if task.trials and task.ceilings is not None:
         unknown = ceiling_test is not None and isinstance(scenario.measure, Rates) and not task.ceilings
-        return task.ceilings, "no ceiling of the generator was known when this search began" if unknown else ""
+        return task.ceilings, Warn.CEILING_UNKNOWN_BEFORE.of() if unknown else None
     if ceiling_test and scenario.is_cabled:
-        return (), "the generator's own ceiling is not measured where its ports are at cables"
-    return ceiling_test.before(scenario, task.listener) if ceiling_test else ((), "")
+        return (), Warn.CEILING_AT_LINKS.of()
+    return ceiling_test.before(scenario, task.listener) if ceiling_test else ((), None)
 
 
 def _attach_dumps(bench: Standing) -> None:

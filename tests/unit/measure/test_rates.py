@@ -18,6 +18,7 @@ from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.result import Ceiling, Rate, RateStatus
 from pinchpoint.model.scenario import EngineSite, Relative, SearchMethod
 from pinchpoint.model.trial import Drop, Hop, LatencySummary, TrialValidity
+from pinchpoint.model.warning import Warn
 from pinchpoint.observe.snapshot import Bracket
 from pinchpoint.report import words
 from pinchpoint.run.scenario import first_lines
@@ -79,8 +80,8 @@ def test_where_the_other_points_have_no_ndr_all_points_are_of_overload():
 def test_cycles_that_do_not_fit_the_clock_are_a_warning():
     ndr = Rate(0.0, RateStatus.FOUND, 1e7, 1e7, 1.0, 3.0, "")
     result = summary(ndr, trials.trial(1e7, threads=[trials.thread_load(1.0, 900.0)]))
-    (told,) = (line for line in result.warnings if "GHz" in line)
-    assert told.startswith("900 cycles per packet at the NDR make 9.00 GHz")
+    (told,) = (warning for warning in result.warnings if warning.kind is Warn.OVER_CLOCK)
+    assert told.text.startswith("900 cycles per packet at the NDR make 9.00 GHz")
 
 
 def test_cycles_of_an_overload_are_not_held_against_the_ndr():
@@ -90,7 +91,8 @@ def test_cycles_of_an_overload_are_not_held_against_the_ndr():
     )
     search = rates._RateSearch(SearchOutcome((ndr,), None), (overload,), overloads=[overload] * 7)
     scenario = replace(SCENARIO, point=replace(SCENARIO.point, relative=Relative.ALONE))
-    assert not any("GHz" in line for line in rates._summary(scenario, (overload,), search, (), 1.0).warnings)
+    told = rates._summary(scenario, (overload,), search, (), 1.0).warnings
+    assert Warn.OVER_CLOCK not in [warning.kind for warning in told]
 
 
 def dropping(load, lost, number):

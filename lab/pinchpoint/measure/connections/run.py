@@ -38,6 +38,7 @@ from pinchpoint.model.measurement import CONFIDENCE, Measurement, Metric
 from pinchpoint.model.result import Outcome, Rate, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Scenario, Search, SearchMethod
 from pinchpoint.model.trial import Ledger, Trial, TrialValidity, Witness
+from pinchpoint.model.warning import ResultWarning, Warn
 from pinchpoint.search import find_rates
 
 SEARCH, STEADY, OVERLOAD, BORNE, DOUBLED = "search", "steady", "overload", "borne", "doubled"
@@ -202,7 +203,7 @@ class _Measured:
             threads=self._trials[-1].threads if self._trials else (),
             verdict=figures.verdict(rates[0], ended, steady, sustained, self._limits),
             traffic_s=self._opener.traffic_s,
-            warnings=(*_warnings(rates, asks), *([f"no completed rate: {why}"] if why else [])),
+            warnings=(*_warnings(rates, asks), *([Warn.NO_COMPLETED_RATE.of(why)] if why else [])),
             outcome=Outcome.FAILED if no_rate else Outcome.MEASURED,
             reason=rates[0].reason if no_rate else "",
             metrics=(*figures.metrics(rates, steady, sustained, ended.stage), *times),
@@ -393,20 +394,17 @@ def _figures(opened: Opened) -> tuple[Metric, ...]:
     )
 
 
-def _warnings(rates: Sequence[Rate], asks: Connections) -> Iterator[str]:
+def _warnings(rates: Sequence[Rate], asks: Connections) -> Iterator[ResultWarning]:
     """Of rates that are none, and of intervals that are wider than was asked for; of what fails at any rate, once."""
-    why = (
-        "the interval is wider than connections.relative_width asks for; a longer connections.max_traffic_s narrows it"
-    )
     always = next((rate for rate in rates if rate.status is RateStatus.LOSES_ALWAYS), None)
     for rate in rates:
         name, known = figures.ratio_name(rate.loss_ratio), rate.interval
         if rate is always:
-            yield f"{name}: none; {figures.status_words(rate)}; {figures.NEXT}"
+            yield Warn.FAILS_AT_ANY_RATE.of(figures.status_words(rate), rate=name)
         elif rate.quoted_fps is None and rate.status is not RateStatus.LOSES_ALWAYS:
-            yield f"{name}: none; {figures.status_words(rate)}"
+            yield Warn.NO_RATE.of(figures.status_words(rate), rate=name)
         elif rate.status is RateStatus.FOUND and known and known.width > asks.relative_width:
-            yield f"{name}: {why}"
+            yield Warn.WIDE_INTERVAL.of(rate=name)
 
 
 MEASURE: Final = MeasureKind(

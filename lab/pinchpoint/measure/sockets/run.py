@@ -33,6 +33,7 @@ from pinchpoint.model.measurement import THREAD_BUSY, Measurement
 from pinchpoint.model.result import Outcome, ScenarioResult, Verdict
 from pinchpoint.model.scenario import Between, EngineSite, Host, Scenario
 from pinchpoint.model.trial import TrialValidity
+from pinchpoint.model.warning import ResultWarning, Warn
 from pinchpoint.observe.snapshot import Bracket
 
 SAME_TROUBLE = 2  # windows in a row that no repeat would mend: one more tells it from a slow moment
@@ -372,17 +373,18 @@ def _warnings(
     measurements: Sequence[Measurement],
     read: Sequence[Window],
     limit: Measurement | None,
-) -> Iterator[str]:
-    yield from (lost for window in read[:1] if (lost := windows.failures(window)))
-    yield from (f"{window.id}: {lost}" for window in read if (lost := windows.relay_losses(window)))
-    yield from (line for window in read if (line := moved(window)))
+) -> Iterator[ResultWarning]:
+    yield from (Warn.TRANSACTIONS_FAILED.of(lost) for window in read[:1] if (lost := windows.failures(window)))
+    losses = ((window.id, windows.relay_losses(window)) for window in read)
+    yield from (Warn.RELAY_LOST.of(lost, window=name) for name, lost in losses if lost)
+    yield from (Warn.NOT_STATIONARY.of(told) for window in read if (told := moved(window)))
     made, usable = len(measurements), len(valid(measurements))
     reasons = [measurement.reason for measurement in measurements if measurement.validity is not TrialValidity.VALID]
     last = reasons[-1] if reasons else ""
     if usable < wanted:
-        yield f"{usable} of {made} windows were valid, not {wanted}; the last invalid one: {last}"
+        yield Warn.FEW_WINDOWS.of(last, valid=usable, windows=made, asked=wanted)
     elif made > usable:
-        yield f"{made - usable} of {made} windows discarded and repeated; the last one: {last}"
+        yield Warn.WINDOWS_REPEATED.of(last, discarded=made - usable, windows=made)
     if limit is not None:
         counts = {metric.name: int(metric.value) for metric in limit.metrics if metric.unit == "count"}
         built = device_of(scenario).contents(scenario)
