@@ -144,7 +144,8 @@ def _gap(worker: WorkerWitness) -> str:
 
 def _taken_s(workers: Workers, witness: Witness) -> float:
     """How long the device's own threads had the cores of these workers."""
-    return math.fsum(witness.siblings_s.get(core, 0.0) for core in {worker.core for worker in workers})
+    cores = {worker.core for worker in workers if not worker.host}  # one elsewhere has the same number
+    return math.fsum(witness.siblings_s.get(core, 0.0) for core in cores)
 
 
 def _siblings(workers: Workers, witness: Witness) -> str:

@@ -24,7 +24,7 @@ from pinchpoint.host.machines import Machines
 from pinchpoint.model import units
 from pinchpoint.model.effective import toml_of
 from pinchpoint.model.errors import InputError, choices
-from pinchpoint.model.scenario import Remote, is_destination
+from pinchpoint.model.site import Remote, is_destination
 from pinchpoint.run.host_recovery import AWAITED_S
 from pinchpoint.scenario.study import STUDY_FILE
 

@@ -34,7 +34,7 @@ from pinchpoint.model.scenario import Scenario
 from pinchpoint.report.observed import generator_lines
 from pinchpoint.run import external_generator
 from pinchpoint.run import pilot as piloted
-from pinchpoint.run.ceiling import CeilingTest
+from pinchpoint.run.ceiling import NOT_AT_CABLES, CeilingTest
 from pinchpoint.run.pilot import MOST_REBUILDS, Allocation, Component, Costs, Size
 from pinchpoint.run.stored import StoredRun
 from pinchpoint.stats.estimate import median_interval
@@ -110,7 +110,7 @@ def pilot(path: Path, size: Size, within: float, time_s: float | None, metrics: 
     asked = Asked(path, how, metrics, within, time_s)
     machines = how.machines
     scenario, sources = _scenario(asked)
-    if scenario.remote or scenario.engines:
+    if not all(site.is_lab for site in scenario.sites):
         what = "a pilot starts devices on the lab's own machine only"
         raise InputError(f"{path}: runs_on: {what}", f"pinchpoint run {path} --repeats N")
     if how.dry_run:
@@ -260,7 +260,9 @@ def ceiling(path: Path, fresh: bool, generator: str | None, duration_s: float | 
     vhost-user socket that the command has to serve: `--generator "trafgen --dev {left} --conf udp.cfg"`.
     """
     scenario = program.of_paths([path]).units[0]
-    if scenario.remote or scenario.engines:
+    if scenario.is_cabled:
+        raise InputError(f"{path}: port: {NOT_AT_CABLES}", f"pinchpoint run {path}")
+    if not scenario.site.is_lab:
         what = "its bench stands on another host, where the ceiling is measured by the run itself"
         raise InputError(f"{path}: runs_on: {what}", f"pinchpoint run {path}")
     if generator is not None and fresh:

@@ -7,12 +7,14 @@ the end of a socket workload, which may be another one.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from pinchpoint.dut.device import Device, RawScenario
 from pinchpoint.keys.lexical import Path
 from pinchpoint.keys.reader import Element, Values, refuse_doubles
-from pinchpoint.model.scenario import LAB, SPLIT, Batch, Between, EngineSite, Remote, Scenario
+from pinchpoint.model.groups import grouped
+from pinchpoint.model.scenario import SPLIT, Batch, Between
+from pinchpoint.model.site import LAB, Remote, Site
 
 _OF_DEVICE = ("pci", "interface")  # a NIC that DPDK drives; an interface that the kernel drives
 _OF_ENGINE = ("engine_pci", "engine_interface")
@@ -55,6 +57,11 @@ def device_on(raw: RawScenario) -> str:
 def engine_on(port: Element, raw: RawScenario) -> str:
     """The name of the host of the engine at a port's other end."""
     return port.values.get("engine_runs_on") or raw.tables["engine"].get("runs_on") or device_on(raw)
+
+
+def end_on(host: Element, raw: RawScenario) -> str:
+    """The name of the machine of an end of a socket workload."""
+    return host.values.get("runs_on") or device_on(raw)
 
 
 def is_beside(port: Element, raw: RawScenario) -> bool:
@@ -185,7 +192,7 @@ def _check_engine_hosts(raw: RawScenario, machines: Mapping[str, Values]) -> Non
 def _check_ends(raw: RawScenario, device: Device) -> None:
     """Whether the machines and cables of the ends of a socket workload fit the device and each other."""
     _check_end_cables(raw, device)
-    apart = [host for host in raw.hosts if (host.values.get("runs_on") or device_on(raw)) != device_on(raw)]
+    apart = [host for host in raw.hosts if end_on(host, raw) != device_on(raw)]
     for host in raw.hosts:
         if host.values.get("runs_on") == LAB == raw.tables[""].get("runs_on"):
             told = f'expected another machine than runs_on has, which is a Host of ssh_config here, found "{LAB}" again'
@@ -211,7 +218,7 @@ def _check_end_cables(raw: RawScenario, device: Device) -> None:
                 continue
             if _is_missing(host, other):
                 raw.problem((*host.at, other), f"missing; with {key} both ends of the cable are interfaces")
-            where = here if key == "interface" else host.values.get("runs_on") or here
+            where = here if key == "interface" else end_on(host, raw)
             if (where, name) in taken:
                 told = f'expected an interface of {where} that nothing else of this file has, found "{name}" again'
                 raw.problem((*host.at, key), told)
@@ -316,29 +323,18 @@ def _check_streams(raw: RawScenario, hosts: Mapping[str, str]) -> None:
             raw.problem((*port.at, "engine_runs_on"), told)
 
 
-def remote_of(name: str | None, machines: Mapping[str, Values]) -> Remote | None:
-    """The host that a checked file names; None: this machine."""
-    if not name:
+def sites(raw: RawScenario, machines: Mapping[str, Values]) -> tuple[Site, ...]:
+    """The machines of a checked file's bench: the device's first, then others in the order of their ports and ends."""
+    here = device_on(raw)
+    ports = grouped((engine_on(port, raw), port.values["name"]) for port in raw.ports)
+    ends = grouped((end_on(host, raw), host.values["name"]) for host in raw.hosts)
+    others = (name for name in dict.fromkeys((*ports, *ends)) if name != here)
+    away = (Site(_remote(name, machines), tuple(ports.get(name, ())), tuple(ends.get(name, ()))) for name in others)
+    return (Site(_remote(raw.tables[""].get("runs_on"), machines)), *away)
+
+
+def _remote(name: str | None, machines: Mapping[str, Values]) -> Remote | None:
+    """The machine of that name; None: the one on which the lab runs."""
+    if name is None or (values := machines.get(name)) is None:
         return None
-    values = machines[name]
     return Remote(name, values.get("address", name), values["sudo"], values["lease_s"])
-
-
-def sites_of(scenario: Scenario, remotes: Mapping[str, Remote]) -> Iterator[EngineSite]:
-    """Where the engines of a checked file are, and the ends of its socket workload; `remotes` are by name.
-
-    None where all are on the device's host.
-    """
-    ports = _by_host(scenario, ((port.engine_runs_on or scenario.engine.runs_on, port.name) for port in scenario.ports))
-    ends = _by_host(scenario, ((host.runs_on, host.name) for host in scenario.hosts))
-    yield from (EngineSite(remotes.get(host), names) for host, names in ports.items())
-    yield from (EngineSite(remotes.get(host), (), names) for host, names in ends.items())
-
-
-def _by_host(scenario: Scenario, placed: Iterable[tuple[str | None, str]]) -> dict[str, tuple[str, ...]]:
-    """Names by the host that each has, or else the device's; none where they are all there."""
-    here = scenario.remote.name if scenario.remote else LAB
-    names: dict[str, list[str]] = {}
-    for host, name in placed:
-        names.setdefault(host or here, []).append(name)
-    return {} if set(names) <= {here} else {host: tuple(own) for host, own in names.items()}

@@ -5,7 +5,7 @@ import atexit
 from pinchpoint.host import numa
 from pinchpoint.host.interface import Host
 from pinchpoint.host.ssh import Ssh
-from pinchpoint.model.scenario import LAB, Remote
+from pinchpoint.model.site import LAB, Remote
 
 
 class Machines:

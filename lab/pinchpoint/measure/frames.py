@@ -116,8 +116,8 @@ def _instrument_of(bench: Standing) -> Instrument:
         engine = engine_process(bench, end.engine, end.host, command)
         start = Start(command=command, environment=environment, log=log)
         reflectors = [Reflector(end.engine, own, end.host, **start) for own in end.engine.workers]
-        is_device = end.site.remote == bench.scenario.remote
-        ends.append(End(end.site.host, is_device, end.site.ports, engine, tuple(reflectors)))
+        is_device = end.site == bench.scenario.site
+        ends.append(End(end.site.name, is_device, end.ports, engine, tuple(reflectors)))
     return JoinedInstrument(ends, None if error_us is None else error_us * 1e3)
 
 

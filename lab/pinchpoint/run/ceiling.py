@@ -52,6 +52,7 @@ FURTHER = 1.5  # than what was kept up with, if nothing was too high so far
 STANDING_STILL = 0.5  # of a trial's frames; beyond, not even sending is measured
 AGE = timedelta(days=1)  # after which a ceiling is measured anew
 MOST_BYTES = 1 << 20
+NOT_AT_CABLES = "the generator's own ceiling is not measured where its ports are at cables"
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,7 @@ def _standing_still(result: EngineResult, load_fps: float) -> float:
 def key_of(scenario: Scenario, engine_version: str, host: Host) -> str:
     """What the generator's ceiling depends on, in words: two scenarios with the same key have the same one."""
     machine, backends = facts.host_facts(host), _backends(scenario, host)
-    where = f", on {scenario.remote.address}" if scenario.remote else ""
+    where = f", on {scenario.site.address}" if scenario.site.address else ""
     ports = ", ".join(f"{port.name} {port.ring} x {port.queues}" for port in scenario.ports)
     parts = (
         f"{backends} towards {scenario.dut.kind} {scenario.dut.io}: {ports}",
@@ -253,7 +254,7 @@ def measure_ceilings(machines: Machines, scenario: Scenario, key: str, listener:
 
     Raises RequirementError where it cannot be built, TooNoisyError, BenchError, EngineError.
     """
-    host = machines.opened(scenario.remote)
+    host = machines.opened(scenario.site.remote)
     command = [find_engine(host)]
     setup = prepare(without_device(scenario, over_dpdk=_backends(scenario, host) == "dpdk"), machines)
     with standing_bench(setup, listener):
@@ -367,7 +368,7 @@ class CeilingTest:
         return self.known(scenario), self._failed[key]
 
     def _key(self, scenario: Scenario) -> str:
-        return key_of(scenario, self._engine_version(), self._machines.opened(scenario.remote))
+        return key_of(scenario, self._engine_version(), self._machines.opened(scenario.site.remote))
 
     def _kept(self) -> tuple[Ceiling, ...]:
         try:

@@ -37,9 +37,7 @@ SIDES = ("A", "B")
 def why_no_duet(a: Scenario, b: Scenario) -> str:
     """Why two scenarios cannot be measured at once, whatever the machine; empty if they can."""
     others = sorted({scenario.measure.kind for scenario in (a, b) if not isinstance(scenario.measure, Rates)})
-    nics = [
-        {address for port in scenario.ports for address in (port.pci, port.engine_pci)} - {None} for scenario in (a, b)
-    ]
+    nics = [{end.nic for link in scenario.links for end in (link.device, link.far)} - {None} for scenario in (a, b)]
     unfrozen = [why for scenario in (a, b) if (why := device_of(scenario).freezing(scenario).why_not)]
     reasons = {
         f'slices measure rates, and measure = "{next(iter(others), "")}" needs a bench alone': bool(others),
@@ -48,7 +46,7 @@ def why_no_duet(a: Scenario, b: Scenario) -> str:
         "slices are sent at equal distances, and a stream has burst_frames": any(
             stream.burst_frames > 1 for scenario in (a, b) for stream in scenario.streams
         ),
-        "both benches stand on one host, and the scenarios name two": _addresses(a) != _addresses(b),
+        "both benches stand on one host, and the scenarios name two": a.site.address != b.site.address,
         "both benches need the same NIC": bool(nics[0] & nics[1]),
         "one engine drives the ports of both benches, and engine.cpus differ": a.engine.cpus != b.engine.cpus,
         "the engine of one bench would run on a CPU of the other's switch": bool(
@@ -59,10 +57,6 @@ def why_no_duet(a: Scenario, b: Scenario) -> str:
         ),
     }
     return next((reason for reason, holds in reasons.items() if holds), "")
-
-
-def _addresses(scenario: Scenario) -> list[str]:
-    return [remote.address if remote else "" for remote in scenario.remotes]
 
 
 def require_duet(machines: Machines, a: Scenario, b: Scenario) -> None:

@@ -291,7 +291,9 @@ def names_of_hosts(files: Mapping[str, bytes]) -> list[str]:
     info = json.loads(files.get("run.json", b"{}"))
     texts = [table for text in info.get("sources", {}).values() if (table := _table(text))]
     scenarios = info.get("scenarios", ())
-    placed = [part for table in scenarios if isinstance(table, dict) for part in (table, *table.get("engines", ()))]
+    tables = [table for table in scenarios if isinstance(table, dict)]
+    former = [part for table in tables for part in (table, *table.get("engines", ()))]  # before scenarios had sites
+    placed = [*former, *(site for table in tables for site in table.get("sites", ()))]
     remotes = [part["remote"] for part in placed if isinstance(part, dict) and isinstance(part.get("remote"), dict)]
     words = [word for host in remotes for word in _words(str(host.get("name", "")), host)]
     for table in texts:

@@ -13,7 +13,7 @@ from pinchpoint.campaign.read import load
 from pinchpoint.campaign.schedule import plan_of
 from pinchpoint.model.campaign import Bench
 from pinchpoint.model.errors import InputError
-from pinchpoint.model.scenario import Remote
+from pinchpoint.model.site import Remote
 
 MANY = 'ipv4_dst = "198.19.0.1-198.19.0.200"\n'
 FACTOR = (
@@ -183,8 +183,8 @@ def test_a_unit_needs_a_site_that_has_all_hosts_of_its_scenario_and_a_plain_one_
 def test_a_site_gives_the_hosts_of_the_scenario_their_addresses(spanning):
     loaded = spanning(SITES)
     made = read.on_bench(loaded.scenarios[0], loaded.campaign.benches[1])
-    assert made.remote == Remote("dut", "10.2.0.2", False, 60)
-    gen, sink = made.engines
+    dut, gen, sink = made.sites
+    assert dut.remote == Remote("dut", "10.2.0.2", False, 60)
     assert (gen.remote, gen.ports) == (Remote("gen", "10.2.0.1", False, 20), ("left",)), "its own lease"
     assert (sink.remote.address, sink.ports) == ("10.2.0.3", ("right",))
     assert loaded.campaign.benches[1].addresses == ("10.2.0.1", "10.2.0.2", "10.2.0.3", "10.2.0.4")

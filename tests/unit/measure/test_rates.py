@@ -16,7 +16,7 @@ from pinchpoint.measure.rates.run import Rates
 from pinchpoint.measure.standing import Listener
 from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.result import Ceiling, Rate, RateStatus
-from pinchpoint.model.scenario import EngineSite, Relative, SearchMethod
+from pinchpoint.model.scenario import Relative, SearchMethod
 from pinchpoint.model.trial import Drop, Hop, LatencySummary, TrialValidity
 from pinchpoint.observe.snapshot import Bracket
 from pinchpoint.report import words
@@ -169,8 +169,7 @@ def test_latency_that_two_clocks_disprove_is_withheld_with_the_reason(early_ns, 
     trial = trials.trial(500.0, counts=replace(trials.stream_counts(), latency=changed))
     trial = replace(trial, streams=(*trial.streams, replace(trial.streams[0], stream=1, latency=slower)))
     ndr = Rate(0.0, RateStatus.FOUND, 1000.0, None, 1.0, 3.0, "")
-    site = EngineSite(None, ("left",))
-    scenario = replace(SCENARIO, engines=(site,), engine=replace(SCENARIO.engine, clock_error_us=50.0))
+    scenario = replace(SCENARIO, engine=replace(SCENARIO.engine, clock_error_us=50.0))
     scenario = replace(scenario, measure=Rates((0.5,), 0.2))
     measurer = SimpleNamespace(trial=lambda phase, duration_s, load_fps: trial)
     point = rates._latency(0.5, rates._RateSearch(SearchOutcome((ndr,), None), ()), scenario, measurer)

@@ -91,7 +91,8 @@ def _nics(scenario: Scenario) -> tuple[str, ...]:
     for port in ports(scenario):
         if port.pf:
             representors.setdefault(port.pf, []).append(str(port.representor))
-    wanted = {port.pci: port.pci for port in scenario.ports if port.pci}
+    own = (scenario.link(port).device.nic for port in scenario.ports)
+    wanted = {nic: nic for nic in own if nic}
     wanted |= {nic: f"{nic},representor=[{','.join(numbers)}]" for nic, numbers in representors.items()}
     return tuple(wanted.values())
 
@@ -135,7 +136,7 @@ def hugepages_needed(scenario: Scenario) -> int:
     """2 MiB pages that the switch, the engine and the relay take together; 0 without DPDK."""
     if spec(scenario).datapath is not Datapath.DPDK:
         return 0
-    engine_mb = scenario.engine.memory_mb if any(map(scenario.is_beside, scenario.ports)) else 0
+    engine_mb = scenario.engine.memory_mb if scenario.ports_at(scenario.site) else 0
     relay_mb = attach.relay_memory_mb(len(scenario.hosts)) if scenario.hosts else 0
     return attach.pages_of(spec(scenario).memory_mb + engine_mb + relay_mb)
 
@@ -147,7 +148,7 @@ def bench(
     return [
         *attach.foundation(places, pages, hugepages_needed(scenario)),
         Namespace(places.dut_netns),
-        *nics.resources(places.machine, nics.beside_device(scenario), places.bench_id, places.dut_netns),
+        *nics.resources(places.machine, nics.at(scenario, scenario.site), places.bench_id, places.dut_netns),
         *_links(scenario, places),
         *database(scenario, places),
         *settings(scenario, places),
