@@ -36,7 +36,7 @@ LINK_TIMEOUT_S = 20.0  # a switch looks for a vhost server about once a second
 
 @dataclass(frozen=True)
 class EngineEnd:
-    """One of the engines of a bench on several machines."""
+    """An engine of a bench, and what its machine has of that bench."""
 
     site: Site
     host: Host
@@ -56,9 +56,14 @@ class Setup:
     scenario: Scenario
     bench: Bench
     resources: tuple[AnyResource, ...]
-    engine: protocol.Open
-    engines: tuple[EngineEnd, ...] = ()  # of a bench on several machines, in place of that one
+    engines: tuple[EngineEnd, ...]  # one for each site that has one
     facts: Mapping[str, str] = field(default_factory=dict)  # what was decided and the plan does not show
+
+    @property
+    def engine(self) -> protocol.Open:
+        """What the one engine of a bench on one machine opens."""
+        (end,) = self.engines
+        return end.engine
 
     @property
     def places(self) -> Places:
@@ -94,9 +99,8 @@ def prepare(
     engine = [find_engine(host)] if device.relayed(scenario) or scenario.dut.polls else []
     wanted = (*bench.resources(pages, engine), *veth_resources(scenario.measure, bench_id))
     resources = tuple(_on_nodes(resource, nodes) for resource in wanted)
-    busy = [site for site in scenario.sites if scenario.is_multi_host and scenario.has_engine_at(site)]
-    engines = tuple(_engine_end(scenario, bench, site) for site in busy)
-    return Setup(scenario, bench, resources, engine_request(bench, scenario), engines, facts)
+    engines = tuple(_engine_end(scenario, bench, site) for site in scenario.sites if scenario.has_engine_at(site))
+    return Setup(scenario, bench, resources, engines, facts)
 
 
 def _engine_end(scenario: Scenario, bench: Bench, site: Site) -> EngineEnd:
@@ -115,7 +119,7 @@ def _left_by(bench: Setup, stands: bool) -> Pages:
     held = hugepages.held(host, bench.places.bench_id) if stands else 0  # read first: what it takes meanwhile is free
     total, free = hugepages.pool(host)
     if stands:
-        return Pages(total, max(0, free - max(_engine_pages(bench), wanted - held)))
+        return Pages(total, max(0, free - max(_engine_pages(bench, bench.scenario.site), wanted - held)))
     added = sum(resource.after - resource.before for resource in bench.resources if isinstance(resource, Hugepages))
     return Pages(total + added, max(0, free + added - wanted))
 
@@ -184,20 +188,16 @@ def await_engine_pages(*benches: Setup) -> None:
 
     Raises RequirementError naming who holds them.
     """
-    if pages := sum(_engine_pages(bench) for bench in benches if not bench.engines):
-        hugepages.wait_for(benches[0].places.machine, pages, "the engine")
-    for bench in benches:
-        for end in (end for end in bench.engines if end.engine.eal_args):
-            hugepages.wait_for(end.host, _in_pages(bench.scenario.engine.memory_mb), f"the engine on {end.site.name}")
+    for site in dict.fromkeys(site for bench in benches for site in bench.scenario.sites):
+        if pages := sum(_engine_pages(bench, site) for bench in benches):
+            where = f" on {site.name}" if any(bench.scenario.is_multi_host for bench in benches) else ""
+            hugepages.wait_for(benches[0].places.at(site), pages, f"the engine{where}")
 
 
-def _engine_pages(bench: Setup) -> int:
-    """2 MiB pages that an engine takes for the bench's ports."""
-    return _in_pages(bench.scenario.engine.memory_mb) if bench.engine.eal_args else 0
-
-
-def _in_pages(memory_mb: int) -> int:
-    return -(-memory_mb // HUGEPAGE_MB)
+def _engine_pages(bench: Setup, site: Site) -> int:
+    """2 MiB pages that an engine at a site takes for the bench's ports."""
+    ends = [end for end in bench.engines if end.site == site and end.engine.eal_args]
+    return len(ends) * -(-bench.scenario.engine.memory_mb // HUGEPAGE_MB)
 
 
 def collectors(setup: Setup, live: Live) -> list[Collector]:

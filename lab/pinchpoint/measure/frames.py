@@ -108,7 +108,7 @@ def engine_process(bench: Standing, ports: protocol.Open, host: Host, command: S
 def _instrument_of(bench: Standing) -> Instrument:
     """The engine of the bench, or its engines, each to be started on its own host."""
     setup, error_us, log = bench.setup, bench.scenario.engine.clock_error_us, bench.task.engine_log
-    if not setup.engines:
+    if not bench.scenario.is_multi_host:
         return engine_process(bench, setup.engine, bench.host, bench.engine)
     environment, ends = dict(setup.places.environment), list[End]()
     for end in setup.engines:

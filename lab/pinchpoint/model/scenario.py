@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 from pinchpoint.model import addresses
-from pinchpoint.model.site import End, Link, Site
+from pinchpoint.model.site import Link, LinkEnd, Site
 
 MOST_PROBED: Final = 64
 """Pairs of cores that the engine probes around a trial at most (protocol/schema.json)."""
@@ -423,8 +423,10 @@ class Scenario:
         """What joins the device to a port's engine, or to an end of a socket workload."""
         far = self.site_of(part)
         if isinstance(part, Port):
-            return Link(End(self.site, part.pci, part.interface), End(far, part.engine_pci, part.engine_interface))
-        return Link(End(self.site, None, part.interface), End(far, None, part.end_interface))
+            return Link(
+                LinkEnd(self.site, part.pci, part.interface), LinkEnd(far, part.engine_pci, part.engine_interface)
+            )
+        return Link(LinkEnd(self.site, None, part.interface), LinkEnd(far, None, part.end_interface))
 
     @property
     def links(self) -> tuple[Link, ...]:

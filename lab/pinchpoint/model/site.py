@@ -53,7 +53,7 @@ class Site:
 
 
 @dataclass(frozen=True)
-class End:
+class LinkEnd:
     """One end of a link: a NIC or an interface that its machine has, or else one that the bench makes.
 
     What is made depends on the device: a veth pair, a vhost-user ring, a tap, a memif.
@@ -73,8 +73,8 @@ class End:
 class Link:
     """What joins the device to an engine, or to an end of a socket workload."""
 
-    device: End
-    far: End
+    device: LinkEnd
+    far: LinkEnd
 
     @property
     def is_local(self) -> bool:

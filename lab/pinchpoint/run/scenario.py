@@ -107,7 +107,7 @@ def planned_lines(setup: Setup) -> Iterator[str]:
         if end.resources:
             yield f"on {end.site.name}: {_what_of(setup.scenario, end)}"
             yield from describe(plan((), end.resources))
-    if setup.engines:
+    if setup.scenario.is_multi_host:
         here = [_what_of(setup.scenario, end) for end in setup.engines if not end.resources]
         yield f"on {setup.scenario.site.name}: {', '.join(('device', *here))}"
     yield from describe(plan((), setup.resources))
