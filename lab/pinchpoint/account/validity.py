@@ -138,8 +138,7 @@ def _receiver_stood_still(
 
 def _gap(worker: WorkerWitness) -> str:
     at = "" if worker.gap_max_at_s is None else f" at {worker.gap_max_at_s:.2f} s"
-    where = f" on {worker.host}" if worker.host else ""
-    return f"the engine's core {worker.core}{where} stood still for {units.nanoseconds(worker.gap_max_ns)}{at}"
+    return f"the engine's {worker.where} stood still for {units.nanoseconds(worker.gap_max_ns)}{at}"
 
 
 def _taken_s(workers: Workers, witness: Witness) -> float:
