@@ -160,7 +160,7 @@ def _free_cpus(scenario: Scenario, machines: Machines) -> frozenset[int]:
     """CPUs of its host that neither engine nor device uses; none of a bench on several hosts."""
     if scenario.is_multi_host:
         return frozenset()
-    return machines.opened(scenario.site.remote).cpus() - scenario.cpus_at(scenario.site)
+    return machines.opened(scenario.site).cpus() - scenario.cpus_at(scenario.site)
 
 
 def is_run(path: Path) -> bool:

@@ -234,7 +234,7 @@ def daemon_nodes(scenario: Scenario, topology: Topology) -> tuple[int, ...] | No
 def alike_there(units: Sequence[Scenario], machines: Machines) -> dict[str, str]:
     """The same, on the host of each unit's bench; where that is not connected, none are alike."""
     reasons: dict[str, str] = {}
-    for remote, own in grouped((unit.site.remote, unit) for unit in units).items():
-        if (topology := machines.topology(remote)) is not None:
+    for site, own in grouped((unit.site, unit) for unit in units).items():
+        if (topology := machines.topology(site)) is not None:
             reasons |= alike(own, topology)
     return reasons

@@ -88,11 +88,11 @@ def prepare(
     """
     (scenario,) = chosen([scenario], machines.lab)
     bench_id = secrets.token_hex(3)
-    host = machines.opened(scenario.site.remote)
+    host = machines.opened(scenario.site)
     topology = read_topology(host)
     scenario, facts = placed(scenario, topology)
     device = device_of(scenario)
-    sites = {site.name: machines.opened(site.remote) for site in scenario.sites}
+    sites = {site.name: machines.opened(site) for site in scenario.sites}
     bench = device.bench(scenario, Places(bench_id, PurePosixPath(state_directory / bench_id), host, sites))
     pages = Pages(*hugepages.pool(host)) if beside is None else _left_by(beside, stands)
     nodes = daemon_nodes(scenario, topology)
@@ -231,7 +231,7 @@ def require_together(a: Scenario, b: Scenario, machines: Machines) -> None:
 def lacking_together(a: Scenario, b: Scenario, machines: Machines) -> RequirementError | None:
     """What one host lacks for two benches at once, where each alone could be built; None if it has memory for both."""
     pages = device_of(a).pages(a) + device_of(b).pages(b)
-    if not pages or (probe := requirements.hugepages(machines.opened(a.site.remote), pages, _LESS)).ok:
+    if not pages or (probe := requirements.hugepages(machines.opened(a.site), pages, _LESS)).ok:
         return None
     return RequirementError(f"not enough memory for both benches at once: {probe.detail}", probe.hint)
 
@@ -247,7 +247,7 @@ def require(scenario: Scenario, machines: Machines) -> None:
 def lacking(scenario: Scenario, machines: Machines) -> list[Probe]:
     """All that the hosts of its bench lack for a scenario."""
     (scenario,) = chosen([scenario], machines.lab)
-    device, *others = ((site, machines.opened(site.remote)) for site in scenario.sites)
+    device, *others = ((site, machines.opened(site)) for site in scenario.sites)
     return [
         *_lacking(scenario, *device),
         *(probe for site, host in others for probe in _lacking_there(scenario, site, host)),

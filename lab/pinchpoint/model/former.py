@@ -101,10 +101,11 @@ def with_sites(scenario: Mapping[str, object]) -> Mapping[str, object]:
     """A stored scenario with its `sites`: before, it had the device's `remote`, and `engines` if one was elsewhere."""
     if "sites" in scenario:
         return scenario
+    rest = {name: value for name, value in scenario.items() if name not in ("remote", "engines")}
     engines, remote = scenario.get("engines"), scenario.get("remote")
     placed = engines if isinstance(engines, list) else []
     others = [site for site in placed if not (isinstance(site, dict) and site.get("remote") == remote)]
-    return {**scenario, "sites": [{"remote": remote}, *others]}
+    return {**rest, "sites": [{"remote": remote}, *others]}
 
 
 def _mapping(plain: dict[str, Any], kinds: tuple[Any, ...]) -> dict[str, Any]:

@@ -254,7 +254,7 @@ def measure_ceilings(machines: Machines, scenario: Scenario, key: str, listener:
 
     Raises RequirementError where it cannot be built, TooNoisyError, BenchError, EngineError.
     """
-    host = machines.opened(scenario.site.remote)
+    host = machines.opened(scenario.site)
     command = [find_engine(host)]
     setup = prepare(without_device(scenario, over_dpdk=_backends(scenario, host) == "dpdk"), machines)
     with standing_bench(setup, listener):
@@ -368,7 +368,7 @@ class CeilingTest:
         return self.known(scenario), self._failed[key]
 
     def _key(self, scenario: Scenario) -> str:
-        return key_of(scenario, self._engine_version(), self._machines.opened(scenario.site.remote))
+        return key_of(scenario, self._engine_version(), self._machines.opened(scenario.site))
 
     def _kept(self) -> tuple[Ceiling, ...]:
         try:

@@ -13,7 +13,7 @@ from pinchpoint.host.machines import Machines
 from pinchpoint.measure.standing import Interrupted, Stoppable, Undoable
 from pinchpoint.model.errors import HostLostError, InputError, PinchpointError
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.model.site import LAB, Remote
+from pinchpoint.model.site import LAB, Remote, Site
 
 Returned = TypeVar("Returned")
 Sleep = Callable[[float], None]
@@ -98,7 +98,7 @@ def _await(machines: Machines, remote: Remote, lost: PinchpointError, sleep: Sle
         sleep(min(wait_s, left_s))
         left_s -= wait_s
         try:
-            if failures := clean(machines.opened(remote)).failures:
+            if failures := clean(machines.opened(Site(remote))).failures:
                 raise HostLostError(f"{remote.address}: not removed: {'; '.join(failures)}", command)
             return
         except PinchpointError as error:

@@ -64,7 +64,7 @@ class ReferenceBench:
             setup, engine = planned(machines, reference, silent)
             self._bench = made.enter_context(live_bench(setup, engine, silent))
             made.enter_context(frozen(setup))
-            self._connection = machines.connection(reference.site.remote)
+            self._connection = machines.connection(reference.site)
             self._stack = made.pop_all()
 
     @property
@@ -75,7 +75,7 @@ class ReferenceBench:
     @property
     def is_gone(self) -> bool:
         """Whether its host was lost meanwhile, even if it is connected again: it has undone the bench itself."""
-        return self._machines.connection(self.scenario.site.remote) != self._connection
+        return self._machines.connection(self.scenario.site) != self._connection
 
     def drop(self) -> None:
         """Remove it. Raises BenchError for what remains."""

@@ -20,7 +20,7 @@ from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.offload import Offload, OffloadTruth
 from pinchpoint.model.result import Ceiling, ScenarioResult
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.model.site import Remote
+from pinchpoint.model.site import Remote, Site
 from pinchpoint.model.study import Need
 from pinchpoint.run.ceiling import NOT_AT_CABLES, CeilingTest
 
@@ -74,7 +74,7 @@ def planned(
     for remote in filter(None, (site.remote for site in scenario.sites)):
         task.note_facts(host_facts_of(machines, remote))
     here = scenario.site
-    engine = [find_engine(machines.opened(here.remote))] if scenario.has_engine_at(here) else []
+    engine = [find_engine(machines.opened(here))] if scenario.has_engine_at(here) else []
     setup = plan_bench(scenario, machines)
     task.note_plan(scenario.name, tuple(planned_lines(setup)))
     task.note_facts({**setup.facts, **setup.bench.facts()})
@@ -121,7 +121,7 @@ def _what_of(scenario: Scenario, end: EngineEnd) -> str:
 def host_facts_of(machines: Machines, remote: Remote) -> dict[str, str]:
     """What the other machine is, for the record: `run.json` has the lab's own."""
     shown = ("processor", "cpus", "kernel", "system", "numa nodes", "virtual machine")
-    host_facts = facts.host_facts(machines.opened(remote))
+    host_facts = facts.host_facts(machines.opened(Site(remote)))
     told = {f"host {remote.name}": "; ".join((remote.address, *(f"{key} {host_facts[key]}" for key in shown)))}
     others = host_facts.keys() - {*shown, "memory", "kernel options"}
     told |= {f"{key} of {remote.name}": words for key, words in host_facts.items() if key in others}

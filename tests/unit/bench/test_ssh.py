@@ -321,7 +321,7 @@ def test_a_host_under_two_names_is_held_once(named, machines, tmp_path, monkeypa
     units = [SimpleNamespace(sites=(Site(remote),)) for remote in named_twice]
     with host_recovery.held(machines, units), host_recovery.held(machines, units):
         for unit in units:
-            assert machines.opened(unit.sites[0].remote).names(str(tmp_path / "state")) == ["run.lock"]
+            assert machines.opened(unit.sites[0]).names(str(tmp_path / "state")) == ["run.lock"]
     assert machines.ssh(named_twice[0]) is machines.ssh(named_twice[1])
 
 
@@ -365,7 +365,7 @@ def test_a_machine_that_another_lab_holds_is_not_taken_for_another_address(
 
 
 def test_the_shortest_lease_of_a_host_holds_also_once_it_is_connected(named, machines):
-    host, asked = machines.opened(named("a")), []
+    host, asked = machines.opened(Site(named("a"))), []
     host._ask = lambda call, arguments: asked.append((call, arguments)) or {}
     machines.ssh(named("b", lease_s=30.0))
     machines.ssh(named("a", lease_s=60.0))
