@@ -77,6 +77,11 @@ class Port:
     engine_interface: str | None = None  # of the engine's host, at the other end of the cable
     engine_runs_on: str | None = None  # the host of the engine's end by name; None: that of `[engine]`
 
+    @property
+    def shared_nics(self) -> tuple[str, ...]:
+        """Of NICs of the device's host that serve the port and keep their drivers, as a kind may have: PCI addresses."""
+        return ()
+
 
 @dataclass(frozen=True)
 class Host:
@@ -423,9 +428,8 @@ class Scenario:
         """What joins the device to a port's engine, or to an end of a socket workload."""
         far = self.site_of(part)
         if isinstance(part, Port):
-            return Link(
-                LinkEnd(self.site, part.pci, part.interface), LinkEnd(far, part.engine_pci, part.engine_interface)
-            )
+            near = LinkEnd(self.site, part.pci, part.interface, part.shared_nics)
+            return Link(near, LinkEnd(far, part.engine_pci, part.engine_interface))
         return Link(LinkEnd(self.site, None, part.interface), LinkEnd(far, None, part.end_interface))
 
     @property

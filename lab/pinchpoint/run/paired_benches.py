@@ -37,7 +37,7 @@ SIDES = ("A", "B")
 def why_no_duet(a: Scenario, b: Scenario) -> str:
     """Why two scenarios cannot be measured at once, whatever the machine; empty if they can."""
     others = sorted({scenario.measure.kind for scenario in (a, b) if not isinstance(scenario.measure, Rates)})
-    nics = [{end.nic for link in scenario.links for end in (link.device, link.far)} - {None} for scenario in (a, b)]
+    nics = [{nic for link in scenario.links for nic in (*link.device.nics, *link.far.nics)} for scenario in (a, b)]
     unfrozen = [why for scenario in (a, b) if (why := device_of(scenario).freezing(scenario).why_not)]
     reasons = {
         f'slices measure rates, and measure = "{next(iter(others), "")}" needs a bench alone': bool(others),

@@ -174,8 +174,7 @@ class OvsDevice(counters.CountedDevice):
         yield from _needs(host, dut.datapath, made.hugepages_needed(scenario), scenario.guest, dut.vswitchd)
         if dut.datapath is Datapath.DPDK:
             yield from nics.needs(host, nics.at(scenario, scenario.site))
-            ends = [end for port in scenario.ports if isinstance(port, OvsPort) for end in (port.pf, port.vf)]
-            yield from nics.shared(host, (end for end in ends if end))
+            yield from nics.shared(host, (nic for link in scenario.links for nic in link.device.shared_nics))
         if dut.datapath in IN_KERNEL and dut.tunnels:
             detail = "not possible with the kernel datapath: the kernel delivers packets for its own addresses itself"
             yield Probe("tunnels", False, detail, 'set dut.datapath = "af_packet", "af_xdp" or "dpdk"')
