@@ -79,7 +79,7 @@ class Port:
 
     @property
     def shared_nics(self) -> tuple[str, ...]:
-        """Of NICs of the device's host that serve the port and keep their drivers, as a kind may have: PCI addresses."""
+        """PCI addresses of what serves the port and keeps its driver, on the device's host; of kinds that have that."""
         return ()
 
 
