@@ -1,5 +1,5 @@
-"""What of a bench is on other machines: a device, and what it then needs and cannot do; engines with their NICs, cables
-and memory; the ends of a socket workload, `[[host]]`, with their cables and namespaces.
+"""What of a bench is on other machines or at cables: engines with their NICs, cables and memory; the ends of a socket
+workload, `[[host]]`, with their cables and namespaces; what a device at cables cannot do.
 """
 
 from collections.abc import Iterator
@@ -95,14 +95,13 @@ def _end_resources(scenario: Scenario, host: Host, places: Places) -> Iterator[A
     yield Command(("ip", "address", "add", host.address, "dev", name), netns)
 
 
-def on_host(device: Device, scenario: Scenario) -> Device:
-    """The device as it is on the scenario's hosts and cables."""
-    plain = scenario.site.is_lab and not scenario.is_cabled
-    return device if plain else cast(Device, _HostedDevice(device))
+def at_cables(device: Device, scenario: Scenario) -> Device:
+    """The device as the scenario wants it: at cables, or itself."""
+    return cast(Device, _CabledDevice(device)) if scenario.is_cabled else device
 
 
-class _HostedDevice:
-    """A kind of device on another machine, or at cables; what is not said here is as the kind says it."""
+class _CabledDevice:
+    """A kind of device at cables; what is not said here is as the kind says it."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
@@ -110,22 +109,13 @@ class _HostedDevice:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._device, name)
 
-    def needs(self, scenario: Scenario, host: Machine) -> Iterator[Probe]:
-        """The engine's libraries, and what the device needs."""
-        if not scenario.site.is_lab and scenario.has_engine_at(scenario.site):
-            yield engine(host)
-        yield from self._device.needs(scenario, host)
-
     def freezing(self, scenario: Scenario) -> Freezing:
-        """As the kind says, but at cables, which two benches cannot share."""
-        if scenario.is_cabled:
-            return Freezing(why_not="both benches would need the interfaces at the cables")
-        return self._device.freezing(scenario)
+        """Two benches cannot share cables."""
+        return Freezing(why_not="both benches would need the interfaces at the cables")
 
     def graph(self, scenario: Scenario) -> HopGraph:
         """As the kind says; what an interface at a cable refuses, it has no room for itself."""
-        graph = self._device.graph(scenario)
-        return replace(graph, refused=_FULL) if scenario.is_cabled else graph
+        return replace(self._device.graph(scenario), refused=_FULL)
 
 
 def engine(host: Machine) -> Probe:

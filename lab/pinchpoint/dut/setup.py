@@ -267,6 +267,7 @@ def _lacking(scenario: Scenario, site: Site, host: Host) -> list[Probe]:
     least = 2 if scenario.ports_at(site) or scenario.dut.polls else 1  # an engine with ports polls
     probes = (
         requirements.root(host),
+        *([remote_endpoints.engine(host)] if scenario.has_engine_at(site) and not site.is_lab else []),
         *device_of(scenario).needs(scenario, host),
         requirements.cpus(host, tuple(scenario.cpus_at(site)), least),
         *requirements.queues(scenario),
