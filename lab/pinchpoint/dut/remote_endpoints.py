@@ -1,18 +1,18 @@
 """What of a bench is on other machines or at cables: engines with their NICs, cables and memory; the ends of a socket
-workload, `[[host]]`, with their cables and namespaces; what a device at cables cannot do.
+workload, `[[host]]`, with their cables and namespaces; what a device at cables counts otherwise.
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, cast
 
-from pinchpoint.bench.requirements import Probe
+from pinchpoint.bench.requirements import Probe, command
 from pinchpoint.bench.requirements import hugepages as enough
 from pinchpoint.bench.resource import AnyResource, Command, Hugepages, MarkedProcesses, Namespace
 from pinchpoint.bench.resource import Host as VethHost
 from pinchpoint.dut import nics
 from pinchpoint.dut.attach import STANDARD_MTU, lent, mtu, pages_of
-from pinchpoint.dut.device import Device, Freezing
+from pinchpoint.dut.device import Device
 from pinchpoint.dut.places import Places
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host import hugepages
@@ -50,7 +50,8 @@ def resources(scenario: Scenario, site: Site, places: Places) -> Iterator[AnyRes
 
 
 def needs(scenario: Scenario, site: Site, host: Machine) -> Iterator[Probe]:
-    """Hugepages and NICs of its machine."""
+    """What its machine must have: iproute2, hugepages and NICs."""
+    yield command(host, "ip", "iproute2")
     if pages := _pages(scenario, site):
         yield enough(host, pages, "set engine.memory_mb to less")
         yield from nics.needs(host, nics.at(scenario, site))
@@ -108,10 +109,6 @@ class _CabledDevice:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._device, name)
-
-    def freezing(self, scenario: Scenario) -> Freezing:
-        """Two benches cannot share cables."""
-        return Freezing(why_not="both benches would need the interfaces at the cables")
 
     def graph(self, scenario: Scenario) -> HopGraph:
         """As the kind says; what an interface at a cable refuses, it has no room for itself."""

@@ -247,32 +247,24 @@ def require(scenario: Scenario, machines: Machines) -> None:
 def lacking(scenario: Scenario, machines: Machines) -> list[Probe]:
     """All that the hosts of its bench lack for a scenario."""
     (scenario,) = chosen([scenario], machines.lab)
-    device, *others = ((site, machines.opened(site)) for site in scenario.sites)
-    return [
-        *_lacking(scenario, *device),
-        *(probe for site, host in others for probe in _lacking_there(scenario, site, host)),
-    ]
-
-
-def _lacking_there(scenario: Scenario, site: Site, host: Host) -> list[Probe]:
-    """What another host than the device's lacks, each named with that host."""
-    cpus = requirements.cpus(host, tuple(scenario.cpus_at(site)), 1)
-    ip, needs = requirements.command(host, "ip", "iproute2"), remote_endpoints.needs(scenario, site, host)
-    probes = (requirements.root(host), remote_endpoints.engine(host), ip, cpus, *needs)
-    return [replace(probe, name=f"{probe.name} on {site.name}") for probe in probes if not probe.ok]
+    return [probe for site in scenario.sites for probe in _lacking(scenario, site, machines.opened(site))]
 
 
 def _lacking(scenario: Scenario, site: Site, host: Host) -> list[Probe]:
-    """What the device's own lacks."""
-    least = 2 if scenario.ports_at(site) or scenario.dut.polls else 1  # an engine with ports polls
+    """What one of them lacks; named with the machine where that is not the device's."""
+    is_device = site == scenario.site
+    runs_engine = scenario.has_engine_at(site) and not (is_device and site.is_lab)  # there it is looked for anyway
+    polls = is_device and bool(scenario.ports_at(site) or scenario.dut.polls)  # an engine with ports does
+    own = device_of(scenario).needs(scenario, host) if is_device else remote_endpoints.needs(scenario, site, host)
     probes = (
         requirements.root(host),
-        *([remote_endpoints.engine(host)] if scenario.has_engine_at(site) and not site.is_lab else []),
-        *device_of(scenario).needs(scenario, host),
-        requirements.cpus(host, tuple(scenario.cpus_at(site)), least),
-        *requirements.queues(scenario),
+        *([remote_endpoints.engine(host)] if runs_engine else []),
+        *own,
+        requirements.cpus(host, tuple(scenario.cpus_at(site)), 2 if polls else 1),
+        *(requirements.queues(scenario) if is_device else ()),
     )
-    return [probe for probe in probes if not probe.ok]
+    where = "" if is_device else f" on {site.name}"
+    return [replace(probe, name=f"{probe.name}{where}") for probe in probes if not probe.ok]
 
 
 def absent_cpus(scenario: Scenario, lab: Host) -> dict[str, frozenset[int]]:

@@ -28,15 +28,13 @@ class Machines:
         host.agree(remote.sudo, remote.lease_s)
         return host
 
-    def host(self, site: Site) -> Host:
-        """The machine of a site, connected or not."""
-        return self.lab if site.remote is None else self.ssh(site.remote)
-
     def opened(self, site: Site) -> Host:
-        """The same, connected. Raises RequirementError."""
-        if site.remote is not None:
-            self.ssh(site.remote).open()
-        return self.host(site)
+        """The machine of a site, connected. Raises RequirementError."""
+        if site.remote is None:
+            return self.lab
+        host = self.ssh(site.remote)
+        host.open()
+        return host
 
     def held_as(self, remote: Remote, lock: str, labs: str) -> str | None:
         """The other name under which this lab holds the host, by the lock's file there; None: it does not.
@@ -62,4 +60,4 @@ class Machines:
 
     def topology(self, site: Site) -> numa.Topology | None:
         """The NUMA nodes of the host; None of one that is not connected, so that nobody is kept waiting."""
-        return None if self.connection(site) is None else numa.read_topology(self.host(site))
+        return None if self.connection(site) is None else numa.read_topology(self.opened(site))

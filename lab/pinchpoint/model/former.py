@@ -97,7 +97,7 @@ def renewed(plain: Any, kind: Any) -> Any:
     return plain
 
 
-def with_sites(scenario: Mapping[str, object]) -> Mapping[str, object]:
+def with_sites(scenario: Mapping[str, Any]) -> Mapping[str, Any]:
     """A stored scenario with its `sites`: before, it had the device's `remote`, and `engines` if one was elsewhere."""
     if "sites" in scenario:
         return scenario
