@@ -7,7 +7,7 @@ the end of a socket workload, which may be another one.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from pinchpoint.dut.device import Device, RawScenario
 from pinchpoint.keys.lexical import Path
@@ -139,6 +139,7 @@ def check_machines(
     """
     _check_bench_host(raw, machines)
     _check_ends(raw, device)
+    _check_doubles(raw)
     if raw.hosts and raw.tables["engine"].get("runs_on"):
         told = "expected nothing where there are [[host]]s: where each is, its own runs_on says"
         raw.problem(("engine", "runs_on"), told)
@@ -209,32 +210,33 @@ def _check_ends(raw: RawScenario, device: Device) -> None:
 
 
 def _check_end_cables(raw: RawScenario, device: Device) -> None:
-    here = device_on(raw)
-    taken = {(here, port.values["interface"]) for port in raw.ports if _has(port, "interface")}
     for host in raw.hosts:
         _check_device(host, raw, device, "interface", "end_interface")
         for key, other in _OF_HOST:
-            if not (name := host.values.get(key)):
-                continue
-            if _is_missing(host, other):
+            if _has(host, key) and _is_missing(host, other):
                 raw.problem((*host.at, other), f"missing; with {key} both ends of the cable are interfaces")
-            where = here if key == "interface" else end_on(host, raw)
-            if (where, name) in taken:
-                told = f'expected an interface of {where} that nothing else of this file has, found "{name}" again'
-                raw.problem((*host.at, key), told)
-            taken.add((where, name))
+
+
+def _check_doubles(raw: RawScenario) -> None:
+    """Each NIC and each interface of a machine is one end of one cable."""
+    taken, here = set[tuple[str, str]](), device_on(raw)
+    ends = [(port, key, here) for port in raw.ports for key in _OF_DEVICE]
+    ends += [(port, key, engine_on(port, raw)) for port in raw.ports for key in _OF_ENGINE]
+    ends += [(host, "interface", here) for host in raw.hosts]
+    ends += [(host, "end_interface", end_on(host, raw)) for host in raw.hosts]
+    for element, key, machine in ends:
+        if name := element.values.get(key):
+            if (machine, name) in taken:
+                told = f'expected one of {machine} that nothing else of this file has, found "{name}" again'
+                raw.problem((*element.at, key), told)
+            taken.add((machine, name))
 
 
 def _check_cables(raw: RawScenario, device: Device) -> None:
-    """Whether each cable of a port has two ends that fit the device, each of one port."""
-    taken = set[tuple[str, str]]()
+    """Whether each cable of a port has two ends that fit the device."""
     for port in raw.ports:
         _check_port_ends(port, raw)
         _check_device(port, raw, device, "interface", *(() if _has(port, "pci") else ("engine_interface",)))
-        for key, place in _places(port, raw):
-            if place in taken:
-                raw.problem((*port.at, key), f'expected one that no other port has, found "{place[1]}" again')
-            taken.add(place)
         if port.values.get("no_iommu") and all(_is_missing(port, key) for key in ("pci", "engine_pci")):
             raw.mismatch((*port.at, "no_iommu"), "false where the port is no NIC", True)
         if _has(port, "pci", "engine_pci") and port.values.get("ring_layout", SPLIT) != SPLIT:
@@ -251,12 +253,6 @@ def _has(element: Element, *keys: str) -> bool:
 def _is_missing(element: Element, key: str) -> bool:
     """Whether it has no such value; one that was refused is a problem of its own."""
     return key in element.values and not element.values[key]
-
-
-def _places(port: Element, raw: RawScenario) -> Iterator[tuple[str, tuple[str, str]]]:
-    """(key, (host, NIC or interface)) of each end."""
-    for keys, host in ((_OF_DEVICE, device_on(raw)), (_OF_ENGINE, engine_on(port, raw))):
-        yield from ((key, (host, port.values[key])) for key in keys if _has(port, key))
 
 
 def _check_port_ends(port: Element, raw: RawScenario) -> None:

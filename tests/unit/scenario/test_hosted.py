@@ -266,8 +266,16 @@ def test_what_cannot_span_hosts_is_refused_with_the_reason(changes, told):
     [
         ('interface = "eth1"\nengine_interface', "engine_interface", "port[1].interface: missing"),
         ('engine_interface = "eth0"\n[[port]]', "[[port]]", "port[1].engine_interface: missing"),
-        ('"eth2"', '"eth1"', 'port[2].interface: expected one that no other port has, found "eth1" again'),
-        ('"eth3"', '"eth0"', 'port[2].engine_interface: expected one that no other port has, found "eth0" again'),
+        (
+            '"eth2"',
+            '"eth1"',
+            'port[2].interface: expected one of dut that nothing else of this file has, found "eth1" again',
+        ),
+        (
+            '"eth3"',
+            '"eth0"',
+            'port[2].engine_interface: expected one of gen that nothing else of this file has, found "eth0" again',
+        ),
         ('"eth2"', '"eth2"\npci = "0000:01:00.0"', "expected either pci or interface as this end of the cable"),
         ('"eth2"', '"a name that is too long"', "the name of a network interface, at most 15 characters"),
         ('kind = "bridge"', 'kind = "wire"', "only what forwards between kernel interfaces has cables"),
@@ -336,8 +344,11 @@ def test_a_cable_between_hosts_may_have_a_nic_at_one_end_and_an_interface_at_the
 @pytest.mark.parametrize(
     ("left", "told"),
     [
-        ((NIC.format(key="pci"), OTHER.format(key="engine_pci")), "port[2].engine_pci: expected one that no other"),
-        ((OTHER.format(key="pci"), NIC.format(key="engine_pci")), "port[2].pci: expected one that no other"),
+        (
+            (NIC.format(key="pci"), OTHER.format(key="engine_pci")),
+            "port[2].engine_pci: expected one of gen that nothing else",
+        ),
+        ((OTHER.format(key="pci"), NIC.format(key="engine_pci")), "port[2].pci: expected one of dut that nothing else"),
         ((NIC.format(key="pci"),), "port[1].engine_pci: missing, as is engine_interface"),
         ((NIC.format(key="engine_pci"),), "port[1].pci: missing, as is interface"),
         ((), "port[1].interface: missing, as is pci: its engine is on another host"),
@@ -434,8 +445,8 @@ def test_cables_to_ends_on_the_switchs_own_machine_need_no_other_one():
     [
         ({"bob": 'runs_on = "sink"'}, "host[2].interface: missing: this end is on another machine than the device"),
         ({"bob": 'interface = "eth2"'}, "host[2].end_interface: missing"),
-        ({"bob": BOB.replace("eth2", "eth1")}, 'an interface of dut that nothing else of this file has, found "eth1"'),
-        ({"bob": BOB.replace("sink", "gen")}, 'an interface of gen that nothing else of this file has, found "eth0"'),
+        ({"bob": BOB.replace("eth2", "eth1")}, 'one of dut that nothing else of this file has, found "eth1"'),
+        ({"bob": BOB.replace("sink", "gen")}, 'one of gen that nothing else of this file has, found "eth0"'),
         ({"datapath": "dpdk"}, "only what forwards between kernel interfaces has cables"),
         ({"top": 'numa = "same"'}, 'expected "any" where a [[host]] is on another machine'),
     ],
