@@ -132,6 +132,23 @@ def test_two_files_of_one_name_are_both_named(campaign):
         campaign("", '["swept.toml", "more/swept.toml"]')
 
 
+SOCKETS = """
+measure = "rr"
+dut = { datapath = "af_packet", pmd_cpus = [1], rules = "actions=NORMAL" }
+host = [
+  { name = "alice", address = "10.0.0.1/24", cpus = [0] },
+  { name = "bob", address = "10.0.0.2/24", cpus = [5] },
+]
+sockets = { client = "alice", server = "bob" }
+"""
+
+
+def test_a_machine_needs_the_cpus_of_a_socket_workload_too(campaign, tmp_path):
+    (tmp_path / "sockets.toml").write_text(SOCKETS)
+    (unit,) = campaign("repeats = 1\n", '["sockets.toml"]').campaign.units
+    assert unit.requirement.cpus == 6
+
+
 SPAN = """
 runs_on = "dut"
 host.dut = {}
