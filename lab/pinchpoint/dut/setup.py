@@ -188,15 +188,16 @@ def await_engine_pages(*benches: Setup) -> None:
 
     Raises RequirementError naming who holds them.
     """
-    for site in dict.fromkeys(site for bench in benches for site in bench.scenario.sites):
-        if pages := sum(_engine_pages(bench, site) for bench in benches):
-            where = f" on {site.name}" if any(bench.scenario.is_multi_host for bench in benches) else ""
-            hugepages.wait_for(benches[0].places.at(site), pages, f"the engine{where}")
+    hosts = {end.site.address: end for bench in benches for end in bench.engines}  # by any of their names
+    for end in hosts.values():
+        if pages := sum(_engine_pages(bench, end.site) for bench in benches):
+            where = f" on {end.site.name}" if len(hosts) > 1 else ""
+            hugepages.wait_for(end.host, pages, f"the engine{where}")
 
 
 def _engine_pages(bench: Setup, site: Site) -> int:
     """2 MiB pages that an engine at a site takes for the bench's ports."""
-    ends = [end for end in bench.engines if end.site == site and end.engine.eal_args]
+    ends = [end for end in bench.engines if end.site.address == site.address and end.engine.eal_args]
     return len(ends) * -(-bench.scenario.engine.memory_mb // HUGEPAGE_MB)
 
 
