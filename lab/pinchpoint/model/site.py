@@ -65,11 +65,6 @@ class LinkEnd:
     shared_nics: tuple[str, ...] = ()  # PCI addresses: the device uses them too, and they keep their drivers
 
     @property
-    def is_there(self) -> bool:
-        """Whether it is there before the bench is."""
-        return bool(self.nics or self.interface)
-
-    @property
     def nics(self) -> tuple[str, ...]:
         """The PCI addresses of all that it needs."""
         return (*((self.nic,) if self.nic else ()), *self.shared_nics)

@@ -89,7 +89,7 @@ def bench_of(setup: Setup, offload: OffloadTruth | None) -> dict[Need, int]:
         Need.CPUS: 1 if guest else len(host.cpus()),
         Need.NUMA_NODES: 1 if guest else len(topology.with_cpus),
         Need.KERNEL_DATAPATH: int(device_of(scenario).is_in_kernel(scenario)),
-        Need.NIC: int(any(link.device.is_there for link in scenario.links)),
+        Need.NIC: int(any(link.device.nics or link.device.interface for link in scenario.links)),
         Need.HARDWARE_OFFLOAD: int(offload is not None and offload.word is Offload.PROVEN),
     }
 

@@ -143,4 +143,4 @@ def test_two_benches_do_not_have_one_function_at_once():
     other = scenario(LEFT.replace("05:00", "06:00"), RIGHT.replace("05:00", "06:00"))
     assert why_no_duet(scenario(), scenario()) == "both benches need the same NIC"
     assert why_no_duet(scenario(), other) == ""
-    assert all(link.device.is_there and not link.device.nic for link in other.links)
+    assert [(link.device.nic, link.device.nics[0]) for link in other.links] == [(None, "0000:06:00.0")] * 2
