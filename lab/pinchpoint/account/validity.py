@@ -139,13 +139,13 @@ def _receiver_stood_still(
 
 def _gap(worker: WorkerWitness) -> str:
     at = "" if worker.gap_max_at_s is None else f" at {worker.gap_max_at_s:.2f} s"
-    where = f" on {worker.host}" if worker.host else ""
-    return f"the engine's core {worker.core}{where} stood still for {units.nanoseconds(worker.gap_max_ns)}{at}"
+    return f"the engine's {worker.where} stood still for {units.nanoseconds(worker.gap_max_ns)}{at}"
 
 
 def _taken_s(workers: Workers, witness: Witness) -> float:
     """How long the device's own threads had the cores of these workers."""
-    return math.fsum(witness.siblings_s.get(core, 0.0) for core in {worker.core for worker in workers})
+    cores = {worker.core for worker in workers if not worker.host}  # one elsewhere has the same number
+    return math.fsum(witness.siblings_s.get(core, 0.0) for core in cores)
 
 
 def _siblings(workers: Workers, witness: Witness) -> str:

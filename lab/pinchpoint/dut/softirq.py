@@ -93,9 +93,13 @@ def cpu_mask(cpus: Sequence[int]) -> str:
 def ports(scenario: Scenario, places: Places, pages: Pages) -> list[AnyResource]:
     """The device's namespace with its ports, their softirqs steered to its CPUs."""
     joined = [*foundation(places, pages), Namespace(places.dut_netns), *veths(scenario, places)]
-    if scenario.guest:  # these CPUs are this machine's
-        return joined
-    return [*joined, *steer([port.name for port in scenario.ports], scenario.dut.cpus, places, "rps_cpus")]
+    cpus = _cpus(scenario)
+    return [*joined, *(steer([port.name for port in scenario.ports], cpus, places, "rps_cpus") if cpus else ())]
+
+
+def _cpus(scenario: Scenario) -> tuple[int, ...]:
+    """Those of the device, of its own kernel; none in a guest: the scenario's are of the machine around it."""
+    return () if scenario.guest else scenario.dut.cpus
 
 
 def steer(names: Sequence[str], cpus: Sequence[int], places: Places, file: str) -> list[AnyResource]:
@@ -244,14 +248,14 @@ class KernelLive(Live):
     def witnesses(self) -> list[Collector]:
         """What the softirqs did."""
         host = self.places.host
-        cpus = self._scenario.dut.cpus if self._scenario.guest is None else sorted(host.cpus())
+        cpus = _cpus(self._scenario) or tuple(sorted(host.cpus()))
         return [CpuTime(host, cpus), Softnet(host, cpus)]
 
     def settings(self) -> Mapping[str, str]:
         """Where the softirqs of each port run. Raises BenchError where they run elsewhere."""
-        host, settings = self.places.host, dict[str, str]()
-        for port in self._scenario.ports if self._scenario.guest is None else ():
-            settings |= steered(host, self.places.dut_netns, port.name, self._scenario.dut.cpus)
+        host, cpus, settings = self.places.host, _cpus(self._scenario), dict[str, str]()
+        for port in self._scenario.ports if cpus else ():
+            settings |= steered(host, self.places.dut_netns, port.name, cpus)
         return settings | backlog_of(host)
 
 

@@ -106,7 +106,7 @@ def engine_process(bench: Standing, ports: protocol.Open, host: Host, command: S
 def _instrument_of(bench: Standing) -> Instrument:
     """The engine of the bench, or its engines, each to be started on its own host."""
     setup, error_us, log = bench.setup, bench.scenario.engine.clock_error_us, bench.task.engine_log
-    if not setup.engines:
+    if not bench.scenario.is_multi_host:
         return engine_process(bench, setup.engine, bench.host, bench.engine)
     environment, ends = dict(setup.places.environment), list[End]()
     for end in setup.engines:
@@ -114,8 +114,8 @@ def _instrument_of(bench: Standing) -> Instrument:
         engine = engine_process(bench, end.engine, end.host, command)
         start = Start(command=command, environment=environment, log=log)
         reflectors = [Reflector(end.engine, own, end.host, **start) for own in end.engine.workers]
-        is_device = end.site.remote == bench.scenario.remote
-        ends.append(End(end.site.host, is_device, end.site.ports, engine, tuple(reflectors)))
+        is_device = end.site == bench.scenario.site
+        ends.append(End(end.site.name, is_device, end.ports, engine, tuple(reflectors)))
     return JoinedInstrument(ends, None if error_us is None else error_us * 1e3)
 
 

@@ -256,8 +256,6 @@ class Measurer:
     ) -> Trial:
         scenario, seen, load_fps = self._scenario, observed.flat(), request.load_fps
         witness = _witness(result, seen)
-        if scenario.engines:  # the device's threads are on no core of an engine elsewhere that has the same number
-            witness = replace(witness, siblings_s={})
         judgement = judge(result, account, witness, load_fps, scenario.smallest_ring, scenario.validity)
         return Trial(
             id=request.trial_id,

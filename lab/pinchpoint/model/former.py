@@ -100,6 +100,17 @@ def renewed(plain: Any, kind: Any) -> Any:
     return plain
 
 
+def with_sites(scenario: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A stored scenario with its `sites`: before, it had the device's `remote`, and `engines` if one was elsewhere."""
+    if "sites" in scenario:
+        return scenario
+    rest = {name: value for name, value in scenario.items() if name not in ("remote", "engines")}
+    engines, remote = scenario.get("engines"), scenario.get("remote")
+    placed = engines if isinstance(engines, list) else []
+    others = [site for site in placed if not (isinstance(site, dict) and site.get("remote") == remote)]
+    return {**rest, "sites": [{"remote": remote}, *others]}
+
+
 def _mapping(plain: dict[str, Any], kinds: tuple[Any, ...]) -> dict[str, Any]:
     if len(kinds) != 2 or kinds[1] is object:
         return plain

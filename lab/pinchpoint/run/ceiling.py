@@ -208,7 +208,7 @@ def _standing_still(result: EngineResult, load_fps: float) -> float:
 def key_of(scenario: Scenario, engine_version: str, host: Host) -> str:
     """What the generator's ceiling depends on, in words: two scenarios with the same key have the same one."""
     machine, backends = facts.host_facts(host), _backends(scenario, host)
-    where = f", on {scenario.remote.address}" if scenario.remote else ""
+    where = f", on {scenario.site.address}" if scenario.site.address else ""
     ports = ", ".join(f"{port.name} {port.ring} x {port.queues}" for port in scenario.ports)
     parts = (
         f"{backends} towards {scenario.dut.kind} {scenario.dut.io}: {ports}",
@@ -254,7 +254,7 @@ def measure_ceilings(machines: Machines, scenario: Scenario, key: str, listener:
 
     Raises RequirementError where it cannot be built, TooNoisyError, BenchError, EngineError.
     """
-    host = machines.opened(scenario.remote)
+    host = machines.opened(scenario.site)
     command = [find_engine(host)]
     setup = prepare(without_device(scenario, over_dpdk=_backends(scenario, host) == "dpdk"), machines)
     with standing_bench(setup, listener):
@@ -367,7 +367,7 @@ class CeilingTest:
         return self.known(scenario), self._failed[key]
 
     def _key(self, scenario: Scenario) -> str:
-        return key_of(scenario, self._engine_version(), self._machines.opened(scenario.remote))
+        return key_of(scenario, self._engine_version(), self._machines.opened(scenario.site))
 
     def _kept(self) -> tuple[Ceiling, ...]:
         try:

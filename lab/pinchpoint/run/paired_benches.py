@@ -38,18 +38,17 @@ SIDES = ("A", "B")
 def why_no_duet(a: Scenario, b: Scenario) -> str:
     """Why two scenarios cannot be measured at once, whatever the machine; empty if they can."""
     others = sorted({scenario.measure.kind for scenario in (a, b) if not isinstance(scenario.measure, Rates)})
-    nics = [
-        {address for port in scenario.ports for address in (port.pci, port.engine_pci)} - {None} for scenario in (a, b)
-    ]
+    nics = [{nic for link in scenario.links for nic in (*link.device.nics, *link.far.nics)} for scenario in (a, b)]
     unfrozen = [why for scenario in (a, b) if (why := device_of(scenario).freezing(scenario).why_not)]
     reasons = {
         f'slices measure rates, and measure = "{next(iter(others), "")}" needs a bench alone': bool(others),
+        "both benches would need the interfaces at the cables": a.is_cabled or b.is_cabled,
         next(iter(unfrozen), ""): bool(unfrozen),
         "connections of a service are established on a bench alone": any(scenario.established for scenario in (a, b)),
         "slices are sent at equal distances, and a stream has burst_frames": any(
             stream.burst_frames > 1 for scenario in (a, b) for stream in scenario.streams
         ),
-        "both benches stand on one host, and the scenarios name two": _addresses(a) != _addresses(b),
+        "both benches stand on one host, and the scenarios name two": a.site.address != b.site.address,
         "both benches need the same NIC": bool(nics[0] & nics[1]),
         "one engine drives the ports of both benches, and engine.cpus differ": a.engine.cpus != b.engine.cpus,
         "the engine of one bench would run on a CPU of the other's switch": bool(
@@ -60,10 +59,6 @@ def why_no_duet(a: Scenario, b: Scenario) -> str:
         ),
     }
     return next((reason for reason, holds in reasons.items() if holds), "")
-
-
-def _addresses(scenario: Scenario) -> list[str]:
-    return [remote.address if remote else "" for remote in scenario.remotes]
 
 
 def require_duet(machines: Machines, a: Scenario, b: Scenario) -> None:

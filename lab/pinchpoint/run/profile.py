@@ -149,9 +149,8 @@ def _sampled(bench: Standing) -> tuple[Profile, Stacks | None]:
 def _with_drops(profile: Profile, bench: Standing, measurer: Measurer) -> Profile:
     """The same with the kernel's reasons for what it drops at the highest load, or why there are none."""
     scenario, places = bench.scenario, bench.setup.places
-    reasons = DropReasons(
-        places.host, str(places.directory), (*scenario.dut.cpus, *scenario.engine.cpus), places.environment
-    )
+    here = tuple(scenario.cpus_at(scenario.site))
+    reasons = DropReasons(places.host, str(places.directory), here, places.environment)
     if (why := reasons.can_run()) is not None:
         return replace(profile, no_drops=why)
     try:

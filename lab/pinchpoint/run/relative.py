@@ -35,7 +35,8 @@ from pinchpoint.model.duet import RELATIVE, Stretch
 from pinchpoint.model.errors import BROKEN, HostLostError, PinchpointError, RequirementError
 from pinchpoint.model.measurement import Bound, Metric
 from pinchpoint.model.result import Outcome, RateStatus, ScenarioResult
-from pinchpoint.model.scenario import LAB, Relative, Scenario
+from pinchpoint.model.scenario import Relative, Scenario
+from pinchpoint.model.site import LAB
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.model.warning import Warn
 from pinchpoint.run.duet import Duet
@@ -64,7 +65,7 @@ class ReferenceBench:
             setup, engine = planned(machines, reference, silent)
             self._bench = made.enter_context(live_bench(setup, engine, silent))
             made.enter_context(frozen(setup))
-            self._connection = machines.connection(reference.remote)
+            self._connection = machines.connection(reference.site)
             self._stack = made.pop_all()
 
     @property
@@ -75,7 +76,7 @@ class ReferenceBench:
     @property
     def is_gone(self) -> bool:
         """Whether its host was lost meanwhile, even if it is connected again: it has undone the bench itself."""
-        return self._machines.connection(self.scenario.remote) != self._connection
+        return self._machines.connection(self.scenario.site) != self._connection
 
     def drop(self) -> None:
         """Remove it. Raises BenchError for what remains."""
@@ -287,7 +288,7 @@ class References:
 
 def _lost(reference: Scenario) -> HostLostError:
     """Of a reference whose host may be connected again, but has undone its bench."""
-    where = reference.remote.address if reference.remote else LAB
+    where = reference.site.address or LAB
     return HostLostError(f"{where} was lost while the reference {reference.name} stood there", f"ssh {where} true")
 
 

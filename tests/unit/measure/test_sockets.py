@@ -20,7 +20,7 @@ from pinchpoint.measure.sockets.windows import NONE_VALID
 from pinchpoint.measure.standing import Task
 from pinchpoint.model.measurement import LevelChange, Measurement
 from pinchpoint.model.result import Limit, Outcome
-from pinchpoint.model.scenario import EngineSite, Remote
+from pinchpoint.model.site import Remote, Site
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.model.warning import Warn
 from pinchpoint.scenario import parse
@@ -227,9 +227,8 @@ class Bench:
 
 def test_the_lab_keeps_off_the_cpus_of_an_end_on_its_own_machine_where_the_switch_is_on_another(monkeypatch):
     far, kept = Remote("far", "far", sudo=True, lease_s=60), []
-    sites = EngineSite(None, (), ("a",)), EngineSite(far, (), ("b",))
     bench, there = Bench(), Local()
-    bench.scenario = replace(SCENARIO, remote=far, engines=sites)
+    bench.scenario = replace(SCENARIO, sites=(Site(far), Site(None, (), ("a",))))
     bench.host = there
     bench.setup.places = Places("b", PurePosixPath("/b"), there, {"lab": HERE, "far": there})
     monkeypatch.setattr(sockets, "kept_off", lambda cpus, host: nullcontext(kept.append((cpus, host))))

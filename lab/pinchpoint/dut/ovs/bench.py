@@ -25,7 +25,7 @@ def database(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
     """A fresh database and its server."""
     file = f"{places.directory}/conf.db"
     words = ("ovsdb-server", file, f"--remote=p{places.database}")
-    server = _daemon(places, "ovsdb-server", "ovsdb", words, (_control_cpu(scenario),))
+    server = _daemon(places, "ovsdb-server", "ovsdb", words, (_control_cpu(scenario, places),))
     return [places.command("ovsdb-tool", "create", file, schema(scenario, places.machine)), server]
 
 
@@ -33,7 +33,7 @@ def vswitchd(scenario: Scenario, places: OvsPlaces) -> Daemon:
     """The switch itself, in the bench's namespace."""
     # PMD threads choose their own CPUs; all others inherit, and must not take a PMD's. Without
     # PMD threads the main thread forwards, and belongs on the CPU that a PMD would have.
-    cpus = (_control_cpu(scenario),) if spec(scenario).datapath in POLLED else spec(scenario).pmd_cpus
+    cpus = (_control_cpu(scenario, places),) if spec(scenario).datapath in POLLED else spec(scenario).pmd_cpus
     # Both ends of a tunnel are addresses of one namespace, whose kernel would route between them by itself.
     routes = ("--disable-system-route",) if spec(scenario).tunnels else ()
     return _daemon(places, SWITCH, "vswitchd", (program(scenario), places.database, *routes), cpus, places.dut_netns)
@@ -64,20 +64,20 @@ def schema(scenario: Scenario, host: Machine) -> str:
 
 def settings(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
     """What the switch must find in its database when it starts."""
-    if not (wanted := _other_config(scenario)):
+    if not (wanted := _other_config(scenario, places)):
         return []
     words = (f"other_config:{key}={quoted(value)}" for key, value in wanted.items())
     return [places.vsctl("--no-wait", "set", "Open_vSwitch", ".", *words)]
 
 
-def _other_config(scenario: Scenario) -> dict[str, str]:
+def _other_config(scenario: Scenario, places: OvsPlaces) -> dict[str, str]:
     dut = spec(scenario)
     config: dict[str, str] = {}
     if dut.datapath is Datapath.DPDK:
         config |= {
             "dpdk-init": "true",
             "dpdk-socket-mem": str(dut.memory_mb),
-            "dpdk-lcore-mask": _mask((_control_cpu(scenario),)),
+            "dpdk-lcore-mask": _mask((_control_cpu(scenario, places),)),
             "dpdk-extra": " ".join((*attach.pci_arguments(_nics(scenario)), *_EAL)),
         }
     if dut.datapath in POLLED:
@@ -91,7 +91,8 @@ def _nics(scenario: Scenario) -> tuple[str, ...]:
     for port in ports(scenario):
         if port.pf:
             representors.setdefault(port.pf, []).append(str(port.representor))
-    wanted = {port.pci: port.pci for port in scenario.ports if port.pci}
+    own = (scenario.link(port).device.nic for port in scenario.ports)
+    wanted = {nic: nic for nic in own if nic}
     wanted |= {nic: f"{nic},representor=[{','.join(numbers)}]" for nic, numbers in representors.items()}
     return tuple(wanted.values())
 
@@ -119,9 +120,11 @@ def switch_versions(scenario: Scenario, places: OvsPlaces) -> dict[str, str]:
     return {f"switch {own}{name}": value for name, value in versions.items() if value not in ("", "[]", "none")}
 
 
-def _control_cpu(scenario: Scenario) -> int:
-    """Where ovs-vswitchd's other threads run: not on a PMD's CPU."""
-    return scenario.engine.cpus[0]
+def _control_cpu(scenario: Scenario, places: OvsPlaces) -> int:
+    """Where ovs-vswitchd's other threads run, not on a PMD's CPU: on the engine's first, or a free one without it."""
+    if own := scenario.engine_cpus_at(scenario.site):
+        return own[0]
+    return min(places.machine.cpus() - set(spec(scenario).pmd_cpus), default=spec(scenario).pmd_cpus[0])
 
 
 def _mask(cpus: tuple[int, ...]) -> str:
@@ -135,7 +138,7 @@ def hugepages_needed(scenario: Scenario) -> int:
     """2 MiB pages that the switch, the engine and the relay take together; 0 without DPDK."""
     if spec(scenario).datapath is not Datapath.DPDK:
         return 0
-    engine_mb = scenario.engine.memory_mb if any(map(scenario.is_beside, scenario.ports)) else 0
+    engine_mb = scenario.engine.memory_mb if scenario.ports_at(scenario.site) else 0
     relay_mb = attach.relay_memory_mb(len(scenario.hosts)) if scenario.hosts else 0
     return attach.pages_of(spec(scenario).memory_mb + engine_mb + relay_mb)
 
@@ -147,7 +150,7 @@ def bench(
     return [
         *attach.foundation(places, pages, hugepages_needed(scenario)),
         Namespace(places.dut_netns),
-        *nics.resources(places.machine, nics.beside_device(scenario), places.bench_id, places.dut_netns),
+        *nics.resources(places.machine, nics.at(scenario, scenario.site), places.bench_id, places.dut_netns),
         *_links(scenario, places),
         *database(scenario, places),
         *settings(scenario, places),

@@ -173,9 +173,8 @@ class OvsDevice(counters.CountedDevice):
         dut = spec(scenario)
         yield from _needs(host, dut.datapath, made.hugepages_needed(scenario), scenario.guest, dut.vswitchd)
         if dut.datapath is Datapath.DPDK:
-            yield from nics.needs(host, nics.beside_device(scenario))
-            ends = [end for port in scenario.ports if isinstance(port, OvsPort) for end in (port.pf, port.vf)]
-            yield from nics.shared(host, (end for end in ends if end))
+            yield from nics.needs(host, nics.at(scenario, scenario.site))
+            yield from nics.shared(host, (nic for link in scenario.links for nic in link.device.shared_nics))
         if dut.datapath in IN_KERNEL and dut.tunnels:
             detail = "not possible with the kernel datapath: the kernel delivers packets for its own addresses itself"
             yield Probe("tunnels", False, detail, 'set dut.datapath = "af_packet", "af_xdp" or "dpdk"')
@@ -249,9 +248,10 @@ class OvsDevice(counters.CountedDevice):
 
     def graph(self, scenario: Scenario) -> HopGraph:
         """By datapath and kind of port."""
-        nics = frozenset(port.name for port in scenario.ports if port.pci)
-        graph = hops.graph(spec(scenario).datapath, nics, frozenset(port.name for port in scenario.ports))
-        at_nics = {port.name for port in scenario.ports if port.engine_pci}  # an interface refuses as any cable does
+        links = {port.name: scenario.link(port) for port in scenario.ports}
+        nics = frozenset(name for name, link in links.items() if link.device.nic)
+        graph = hops.graph(spec(scenario).datapath, nics, frozenset(links))
+        at_nics = {name for name, link in links.items() if link.far.nic}  # an interface refuses as any cable does
         refused_at = {port: refused for port, refused in graph.refused_at.items() if port in at_nics}
         return replace(graph, refused_at=refused_at)
 

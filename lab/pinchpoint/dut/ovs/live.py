@@ -74,7 +74,7 @@ class OvsLive(Live):
         scenario, places, control = self._scenario, self._places, self.control
         return {
             **settings.in_force(scenario, places, control),
-            **nics.settings(places.machine, nics.beside_device(scenario)),
+            **nics.settings(places.machine, nics.at(scenario, scenario.site)),
             **dict(settings.nics(scenario, places)),
             **balancing.settings(scenario, places, control),
         }

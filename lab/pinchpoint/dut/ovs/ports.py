@@ -74,7 +74,7 @@ def _wanted(scenario: Scenario, places: OvsPlaces) -> Iterator[_Wanted]:
     datapath = spec(scenario).datapath
     for port in ports(scenario):
         pinned = {"other_config:pmd-rxq-affinity": quoted(port.rxq_affinity)} if port.rxq_affinity else {}
-        yield port.bridge, port.name, port.name, _attached(port, datapath, places) | pinned
+        yield port.bridge, port.name, port.name, _attached(port, scenario, places) | pinned
     for host in hosts(scenario):
         yield host.bridge, host.name, host.name, _interface(host.name, datapath, places)
     for patch in spec(scenario).patches:
@@ -92,13 +92,14 @@ def patch_name(near: str, far: str) -> str:
     return f"{near}-to-{far}"
 
 
-def _attached(port: OvsPort, datapath: Datapath, places: OvsPlaces) -> dict[str, str]:
+def _attached(port: OvsPort, scenario: Scenario, places: OvsPlaces) -> dict[str, str]:
     """How the port reaches its other end. Of a vhost-user port the other end decides how many queues it has."""
+    datapath, nic = spec(scenario).datapath, scenario.link(port).device.nic
     queues = {"options:n_rxq": str(port.queues)}
     if datapath is Datapath.DPDK and port.kind == VDPA:
         return _vdpa_columns(port, places)
-    if datapath is Datapath.DPDK and port.pci:
-        return {"type": "dpdk", "options:dpdk-devargs": quoted(port.pci)} | queues
+    if datapath is Datapath.DPDK and nic:
+        return {"type": "dpdk", "options:dpdk-devargs": quoted(nic)} | queues
     return _interface(port.name, datapath, places) | (queues if datapath is Datapath.AF_XDP else {})
 
 

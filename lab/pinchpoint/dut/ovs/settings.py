@@ -14,7 +14,6 @@ import re
 from collections.abc import Iterator, Mapping
 
 from pinchpoint.bench.resource import Host
-from pinchpoint.dut import remote_endpoints
 from pinchpoint.dut.ovs.bench import tuned
 from pinchpoint.dut.ovs.places import OvsPlaces, Unixctl
 from pinchpoint.dut.ovs.spec import IN_KERNEL, POLLED, Datapath, OvsPort, ends, pinned_queues, ports, spec
@@ -60,7 +59,7 @@ def in_force(scenario: Scenario, places: OvsPlaces, control: Unixctl) -> dict[st
     if spec(scenario).datapath in POLLED:
         settings |= _port_modes(scenario, places, control) | _cores(scenario, control)
     for host in scenario.hosts:
-        machine = places.at(remote_endpoints.site_of(scenario, host))
+        machine = places.at(scenario.site_of(host))
         settings[f"offloads of {host.name}"] = _offloads(machine, places.host_netns(host.name))
     return settings
 
@@ -207,7 +206,7 @@ def _same(what: str, asked: str, actual: str | None, hint: str = _REFUSED) -> No
 def nics(scenario: Scenario, places: OvsPlaces) -> Iterator[tuple[str, str]]:
     """(name, words) of each port that is a NIC. Raises DutError where the database has another form."""
     for port in scenario.ports:
-        if port.pci:
+        if scenario.link(port).device.nic:
             columns = ("--format=json", "--columns=status,options", "list", "Interface", port.name)
             yield f"NIC of {port.name}, by the switch", nic_words(places.ask_vsctl(*columns))
 

@@ -156,6 +156,11 @@ class OvsPort(Port):
     vf: str | None = None  # its virtual function that serves the rings
     representor: int | None = None  # of that function in the switch
 
+    @property
+    def shared_nics(self) -> tuple[str, ...]:
+        """Both functions of VDPA."""
+        return tuple(address for address in (self.pf, self.vf) if address)
+
 
 @dataclass(frozen=True, kw_only=True)
 class OvsHost(Host):

@@ -245,7 +245,8 @@ def _latency(share: float, search: _RateSearch, scenario: Scenario, measurer: Me
     if ndr.quoted_fps is None:
         return LatencyPoint(share, 0.0, "", None, f"no NDR to take {share:.0%} of")
     load_fps = share * ndr.quoted_fps
-    is_apart = bool(scenario.engines) and scenario.engine.clock_error_us is None
+    engines = {scenario.site_of(port) for port in scenario.ports}
+    is_apart = len(engines) > 1 and scenario.engine.clock_error_us is None
     phase = ROUND_TRIP if is_apart and _comes_back(scenario) else LATENCY_PHASE
     if phase == ROUND_TRIP:
         load_fps /= 2  # each frame crosses the device twice
@@ -259,9 +260,10 @@ def _latency(share: float, search: _RateSearch, scenario: Scenario, measurer: Me
 
 def _comes_back(scenario: Scenario) -> bool:
     """Whether what is sent can be sent back to be timed: one engine sends, and others receive."""
-    sent, received = ({getattr(stream, end) for stream in scenario.streams} for end in ("tx_port", "rx_port"))
-    senders = [engine for engine in scenario.engines if sent & set(engine.ports)]
-    return len(senders) == 1 and not received & set(senders[0].ports)
+    sites = {port.name: scenario.site_of(port) for port in scenario.ports}
+    senders = {sites[stream.tx_port] for stream in scenario.streams}
+    receivers = {sites[stream.rx_port] for stream in scenario.streams}
+    return len(senders) == 1 and senders.isdisjoint(receivers)
 
 
 def _early_ns(trial: Trial) -> float:
