@@ -8,6 +8,8 @@
 //! than the catch-up limit is not offered late as one giant burst: its excess
 //! is given up at once and counted as shortfall.
 
+use crate::hash::Hash;
+
 /// A backlog worth more than this many nanoseconds is given up: virtual machines stand still for
 /// tenths of a millisecond, hundreds of times a second ...
 pub const CATCH_UP_NS: f64 = 500_000.0;
@@ -15,6 +17,8 @@ pub const CATCH_UP_NS: f64 = 500_000.0;
 pub const CATCH_UP_MAX: u64 = 1024;
 /// ... but never less than this many are kept.
 pub const CATCH_UP_MIN: u64 = 32;
+/// Arrivals whose times are known: more than are ever kept, a power of two.
+const KNOWN_ARRIVALS: usize = 2048;
 
 /// How the frames of a stream lie in time.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -45,15 +49,84 @@ pub enum Shape {
         /// The rate from then on, as a share of the rate before.
         to_share: f64,
     },
+    /// At random times that do not depend on each other: a Poisson process
+    /// under the condition that it has the intended number of frames, so that
+    /// the rate is exactly the mean rate. There is no phase.
+    Poisson {
+        /// The same seed gives the same times.
+        seed: u64,
+    },
 }
 
 /// A shape, ready to be asked.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 enum Schedule {
     Steady,
     Bursts { frames: u64 },
     Ramp { from: f64 },
     Step { after_ns: f64, to: f64 },
+    Poisson(Arrivals),
+}
+
+/// The times of a Poisson process with a given number of arrivals: those of as
+/// many independent, evenly spread times, put in order one after the other.
+#[derive(Debug, Clone)]
+struct Arrivals {
+    numbers: Hash,
+    frames: u64,
+    end_ns: f64,
+    /// How many have come.
+    arrived: u64,
+    /// When the next one comes.
+    next_ns: f64,
+    /// When the last ones came; arrival `k` at `k` modulo the length.
+    times_ns: Box<[f64]>,
+}
+
+impl Arrivals {
+    fn new(seed: u64, frames: u64, end_ns: u64) -> Self {
+        let mut arrivals = Self {
+            numbers: Hash::new(seed, 0),
+            frames,
+            end_ns: end_ns as f64,
+            arrived: 0,
+            next_ns: 0.0,
+            times_ns: vec![0.0; KNOWN_ARRIVALS].into_boxed_slice(),
+        };
+        arrivals.next_ns = arrivals.behind(0.0);
+        arrivals
+    }
+
+    /// The least of the times that are left, which lie evenly between `last_ns`
+    /// and the end: of `n` numbers between 0 and 1 the least is distributed as
+    /// `1 - u^(1/n)`.
+    fn behind(&self, last_ns: f64) -> f64 {
+        let left = self.frames - self.arrived;
+        if left == 0 {
+            return f64::INFINITY;
+        }
+        // Above 0 and at most 1.
+        let even = ((self.numbers.number(self.arrived) >> 11) + 1) as f64 / (1u64 << 53) as f64;
+        let share = -(even.ln() / left as f64).exp_m1();
+        last_ns + (self.end_ns - last_ns) * share
+    }
+
+    fn advance(&mut self, elapsed_ns: u64) {
+        while self.next_ns <= elapsed_ns as f64 {
+            self.times_ns[self.arrived as usize % KNOWN_ARRIVALS] = self.next_ns;
+            self.arrived += 1;
+            self.next_ns = self.behind(self.next_ns);
+        }
+    }
+
+    /// When arrival `k` came, one of the last; of one to come the end.
+    fn at_ns(&self, k: u64) -> f64 {
+        if k < self.arrived {
+            self.times_ns[k as usize % KNOWN_ARRIVALS]
+        } else {
+            self.end_ns
+        }
+    }
 }
 
 /// The schedule of one stream.
@@ -131,6 +204,11 @@ impl Pacer {
                 self.intended = (self.whole * share).floor() as u64;
                 Schedule::Step { after_ns, to }
             }
+            Shape::Poisson { seed } => {
+                // Frames that come close together are what was asked for.
+                self.together = CATCH_UP_MIN - 1;
+                Schedule::Poisson(Arrivals::new(seed, self.intended, self.end_ns))
+            }
         };
         self
     }
@@ -201,6 +279,7 @@ impl Pacer {
         let Some(rate) = self.rate else {
             return burst;
         };
+        self.arrive(elapsed_ns);
         let scheduled = self.scheduled(elapsed_ns, rate);
         let behind = scheduled.saturating_sub(self.offered + self.given_up);
         if behind == 0 {
@@ -210,6 +289,14 @@ impl Pacer {
         self.given_up += behind - kept;
         self.observe(kept, elapsed_ns, rate);
         kept.min(burst)
+    }
+
+    /// Draws the random times up to this one.
+    #[inline]
+    fn arrive(&mut self, elapsed_ns: u64) {
+        if let Schedule::Poisson(arrivals) = &mut self.schedule {
+            arrivals.advance(elapsed_ns);
+        }
     }
 
     /// Frames whose time has come.
@@ -244,6 +331,7 @@ impl Pacer {
                 let beyond_ns = (elapsed_ns as f64 - after_ns).max(0.0);
                 (steady - beyond_ns * (1.0 - to) * rate + 1.0 - self.phase) as u64
             }
+            Schedule::Poisson(ref arrivals) => arrivals.arrived,
         }
     }
 
@@ -295,6 +383,7 @@ impl Pacer {
             Schedule::Step { after_ns, to } if steady_ns > after_ns => {
                 after_ns + (steady_ns - after_ns) / to
             }
+            Schedule::Poisson(ref arrivals) => arrivals.at_ns(k),
             Schedule::Steady | Schedule::Ramp { .. } | Schedule::Step { .. } => steady_ns,
         }
     }
@@ -327,6 +416,7 @@ impl Pacer {
     /// is stopped.
     pub fn cut(&mut self, elapsed_ns: u64) {
         if let Some(rate) = self.rate {
+            self.arrive(elapsed_ns);
             let scheduled = self.scheduled(elapsed_ns, rate);
             self.intended = scheduled.max(self.offered + self.given_up);
         }

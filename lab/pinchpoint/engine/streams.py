@@ -84,6 +84,10 @@ class Step(Part, frozen=True):
     to_share: float
 
 
+class Poisson(Part, frozen=True):
+    """At random times that do not depend on each other."""
+
+
 class Shape(Choice, frozen=True):
     """How a rate is spread over time."""
 
@@ -91,6 +95,7 @@ class Shape(Choice, frozen=True):
     bursts: Bursts | UnsetType = UNSET
     ramp: Ramp | UnsetType = UNSET
     step: Step | UnsetType = UNSET
+    poisson: Poisson | UnsetType = UNSET
 
 
 class Size(Choice, frozen=True):
@@ -308,13 +313,12 @@ def stream_request(
 
     With `burst_frames`, this many frames always fall due together, whatever the stream says.
     """
-    together = burst_frames or (stream.burst_frames if stream.burst_frames > 1 else None)
     return StreamRequest(
         id=number,
         tx_port=stream.tx_port,
         rx_port=stream.rx_port,
         rate=None if rate_fps is None else Rate(fps=rate_fps),
-        shape=Shape(steady=Steady()) if together is None else Shape(bursts=Bursts(together)),
+        shape=Shape(bursts=Bursts(burst_frames)) if burst_frames else _shape(stream),
         size=_size(stream),
         template=Template(layers=tuple(map(_layer, frames.headers(stream)))),
         stamped=True,
@@ -325,6 +329,12 @@ def stream_request(
         tracked_flows=0,
         together=stream.together,
     )
+
+
+def _shape(stream: Stream) -> Shape:
+    if stream.burst_frames > 1:
+        return Shape(bursts=Bursts(stream.burst_frames))
+    return Shape(poisson=Poisson()) if stream.arrivals == "poisson" else Shape(steady=Steady())
 
 
 def _layer(header: frames.Placed) -> Layer:

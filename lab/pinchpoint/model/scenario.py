@@ -265,6 +265,7 @@ class Sizes:
 
 
 ChecksumKind = Literal["ipv4", "l4"]
+Arrivals = Literal["steady", "poisson"]
 Layers = tuple[Mapping[str, Mapping[str, Any]], ...]
 """Headers, the outermost first, each as {name: fields}; values as a scenario file writes them (`model.headers`)."""
 
@@ -293,6 +294,7 @@ class Stream:
     layers: Layers = ()
     sizes: Sizes | None = None  # None: all have frame_bytes
     burst_frames: int = 1  # that fall due together
+    arrivals: Arrivals = "steady"
     seed: int = 0  # of all that is random
     wrong_checksums: tuple[ChecksumKind, ...] = ()
 

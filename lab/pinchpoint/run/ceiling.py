@@ -236,6 +236,7 @@ def _stream(stream: Stream) -> str:
     changing = f" varying {'+'.join(names)}" if names else ""
     changing += " together" if stream.together and len(names) > 1 else ""
     changing += f" in bursts of {stream.burst_frames}" if stream.burst_frames > 1 else ""
+    changing += f" {stream.arrivals}" if stream.arrivals != "steady" else ""
     changing += f" wrong {'+'.join(stream.wrong_checksums)}" if stream.wrong_checksums else ""
     sizes = stream.sizes.words if stream.sizes else stream.frame_bytes
     return f"{stream.tx_port} to {stream.rx_port}{kind} {sizes} B x {stream.share:g}{changing}"

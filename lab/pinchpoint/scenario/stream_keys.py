@@ -151,6 +151,9 @@ STREAM: Final = Table(
             Computed("true where Ethernet addresses alone vary")),
         Key("burst_frames", kinds.integer(1, 1_000_000),
             "Frames that fall due together, at the same mean rate.", 1),
+        Key("arrivals", kinds.word("steady", "poisson"),
+            "When frames fall due: at equal distances, or at random times that do not depend on each other (a Poisson "
+            "process of the same mean rate).", "steady"),
         Key("seed", kinds.integer(0, (1 << 63) - 1), "Of random values: the same seed gives the same frames.", 0),
         Key("wrong_checksums", kinds.listed(
                 'a list of "ipv4" and "l4"', kinds.word("ipv4", "l4"), may_be_empty=True),
@@ -164,7 +167,6 @@ WRITTEN_ELSEWHERE: Final[Mapping[str, str]] = {
         f"stream.{header}_{name}": f"write {row.key}" if row.key else f"write {{{header} = {{{name} = ...}}}} in layers"
         for header, kind in HEADERS.items() for name, row in kind.fields.items() if row.key != f"{header}_{name}"
     },
-    "stream.arrivals": "frames are sent at equal distances or in bursts (burst_frames); there are no Poisson arrivals",
     "stream.pcap": "captures are not replayed; list the headers of the frames in layers",
 }  # fmt: skip
 """What one might write, and what there is instead."""
@@ -190,11 +192,15 @@ def check(
 
 
 def check_paced(source: Source, streams: Sequence[Element], measure: MeasureKind) -> None:
-    """Bursts are not asked for where the measure has its own."""
+    """Frames fall due in one way, and in none where the measure has its own."""
     for element in streams:
-        if measure.paces and (frames := element.values.get("burst_frames", 1)) > 1:
-            expected = f'1 with measure = "{measure.name}", which says itself when frames fall due'
-            source.mismatch((*element.at, "burst_frames"), expected, frames)
+        frames, arrivals = element.values.get("burst_frames", 1), element.values.get("arrivals", "steady")
+        if frames > 1 and arrivals != "steady":
+            source.mismatch((*element.at, "arrivals"), '"steady" with burst_frames', arrivals)
+        for key, default, value in (("burst_frames", 1, frames), ("arrivals", "steady", arrivals)):
+            if measure.paces and value != default:
+                expected = f'{toml_of(default)} with measure = "{measure.name}", which says itself when frames fall due'
+                source.mismatch((*element.at, key), expected, value)
 
 
 def _settle(source: Source, element: Element, layers: Layers, most_bytes: int, backend: str | None) -> None:

@@ -18,6 +18,7 @@ from pinchpoint.engine.streams import (
     Ipv6,
     Layer,
     Op,
+    Poisson,
     RandomValues,
     Rate,
     Shape,
@@ -106,7 +107,9 @@ def test_a_stream_of_udp_over_ipv4_is_stored_as_it_always_was() -> None:
     }  # fmt: skip
     stored = json.loads(json.dumps(stored))
     assert {key: stored[key] for key in before} == before
-    added = {"layers": [], "sizes": None, "burst_frames": 1, "seed": 0, "wrong_checksums": []}
+    added = {
+        "layers": [], "sizes": None, "burst_frames": 1, "arrivals": "steady", "seed": 0, "wrong_checksums": [],
+    }  # fmt: skip
     assert {key: stored[key] for key in stored.keys() - before.keys()} == added
 
 
@@ -251,6 +254,12 @@ def test_bursts_and_wrong_checksums_are_asked_for() -> None:
     assert stream_request(0, stream("burst_frames = 32"), 1e9, 500).shape == Shape(bursts=Bursts(500))
 
 
+def test_poisson_arrivals_are_asked_for_unless_the_measure_sends_one_burst() -> None:
+    made = stream('arrivals = "poisson"')
+    assert (made.layers, stream_request(0, made, 1e6).shape) == ((), Shape(poisson=Poisson()))
+    assert stream_request(0, made, 1e9, 500).shape == Shape(bursts=Bursts(500))
+
+
 # Lists of headers.
 
 TUNNEL = """layers = [
@@ -296,7 +305,8 @@ def test_layers_survive_the_way_through_a_run_folder(text: str) -> None:
         ("vlan_id = 5", "stream[1].vlan_id: unknown key; write vlan"),
         ("vxlan_vni = 5", "stream[1].vxlan_vni: unknown key; write {vxlan = {vni = ...}} in layers"),
         ("sctp_dst = 5", "stream[1].sctp_dst: unknown key; known here: from, to"),
-        ('arrivals = "poisson"', "stream[1].arrivals: unknown key; frames are sent at equal distances or in bursts"),
+        ('arrivals = "gamma"', 'stream[1].arrivals: expected "steady" or "poisson"'),
+        ('arrivals = "poisson"\nburst_frames = 4', 'stream[1].arrivals: expected "steady" with burst_frames'),
         ("tcp_flags = ['x']", "stream[1].tcp_flags: expected a list of fin, syn"),
         ("tcp_window = '1-5'", "stream[1].tcp_window: expected a whole number from 0 to 65,535, found"),
         ("tcp_dst = []", "stream[1].tcp_dst: expected a list of values, or of [value, weight]"),
@@ -332,9 +342,14 @@ def test_what_cannot_be_sent_is_refused_with_its_line_and_key(more: str, problem
     assert found[0].startswith("x.toml:")
 
 
-def test_bursts_of_a_measure_with_its_own_are_refused() -> None:
-    with pytest.raises(InputError, match=r'burst_frames: expected 1 with measure = "recovery", which says itself when'):
-        parse(scenario_text("recovery", "burst_frames = 4"), "x.toml")
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [("burst_frames = 4", "burst_frames: expected 1"), ('arrivals = "poisson"', 'arrivals: expected "steady"')],
+)
+def test_the_schedule_of_a_measure_with_its_own_is_not_asked_for(line: str, expected: str) -> None:
+    told = rf'{expected} with measure = "recovery", which says itself when'
+    with pytest.raises(InputError, match=told):
+        parse(scenario_text("recovery", line), "x.toml")
 
 
 def live(more: str) -> str:

@@ -152,6 +152,9 @@ pub struct LoadArgs {
     /// Send in bursts of N frames, at the same mean rate
     #[arg(long, value_name = "N", value_parser = numbers::count, conflicts_with = "ramp")]
     pub burst: Option<u64>,
+    /// Send at random times that do not depend on each other, at the same mean rate
+    #[arg(long, conflicts_with_all = ["burst", "ramp"])]
+    pub poisson: bool,
     /// Raise the rate linearly from this share of --rate to --rate
     #[arg(long, value_name = "SHARE", value_parser = numbers::share)]
     pub ramp: Option<f64>,

@@ -75,7 +75,7 @@ impl Source {
     pub(super) fn notes(&self, both_ways: bool, load: &LoadArgs) -> Vec<String> {
         match self {
             Self::Frames { file, frames } if frames.len() > 1 => {
-                let order = if load.rate.0.is_some() && load.burst.is_none() {
+                let order = if load.rate.0.is_some() && load.burst.is_none() && !load.poisson {
                     ", in their order at low rates"
                 } else {
                     ""
@@ -333,6 +333,7 @@ fn with_macs(frame: &[u8], src: Option<Mac>, dst: Option<Mac>) -> Template {
 
 fn shape(load: &LoadArgs) -> Shape {
     match (load.burst, load.ramp) {
+        _ if load.poisson => Shape::Poisson {},
         (Some(frames), _) => Shape::Bursts { frames },
         (None, Some(from_share)) => Shape::Ramp { from_share },
         (None, None) => Shape::Steady {},

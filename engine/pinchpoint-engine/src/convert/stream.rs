@@ -2,6 +2,7 @@
 
 use super::{Known, KnownPort, check, invalid};
 use crate::protocol::{ErrorReply, Rate, Shape, StreamRequest};
+use pinchpoint_traffic::hash::Hash;
 use pinchpoint_traffic::pacer::{self, Pacer};
 use pinchpoint_traffic::spec::{FieldProgram, Op, StreamSpec};
 use pinchpoint_wire::FCS_LEN;
@@ -53,9 +54,14 @@ pub(super) fn rate_fps(
     Ok(Some(rate_fps))
 }
 
-/// When the frames of a stream, or of a part of it, are due.
+/// Makes random times differ from every field's random numbers; the id of a
+/// stream, or of a part of it, is added.
+const ARRIVALS: u64 = 1 << 62;
+
+/// When the frames of a stream, or of a part of it, which carry `id`, are due.
 pub(super) fn pacer(
     request: &StreamRequest,
+    id: u8,
     rate_fps: Option<f64>,
     duration_s: f64,
     phase: f64,
@@ -94,6 +100,9 @@ pub(super) fn pacer(
                 to_share: *to_share,
             }
         }
+        Shape::Poisson {} => pacer::Shape::Poisson {
+            seed: Hash::new(request.seed, ARRIVALS | u64::from(id)).number(0),
+        },
     };
     if let Some(rate_fps) = rate_fps {
         return Ok(Pacer::paced(rate_fps, duration_s, phase).shaped(shape));

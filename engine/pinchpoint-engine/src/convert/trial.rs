@@ -186,7 +186,7 @@ fn add_stream(
         // Spread over one interval, so that equal rates do not add up to
         // bursts of as many frames as there are streams.
         let phase = (index as f64 + part as f64 / parts as f64) / run.streams.len() as f64;
-        let pacer = pacer(request, rate_fps, sent_s, phase, &key)?;
+        let pacer = pacer(request, id, rate_fps, sent_s, phase, &key)?;
         let number = plan.parts.len();
         plan.parts.push(Part {
             stream: index,

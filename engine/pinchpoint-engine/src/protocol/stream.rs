@@ -57,6 +57,7 @@ choices! {
         Bursts { frames: u64 },
         Ramp { from_share: f64 },
         Step { after_s: f64, to_share: f64 },
+        Poisson {},
     }
 
     /// Frame sizes, with check sequence.
