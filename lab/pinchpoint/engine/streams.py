@@ -214,9 +214,48 @@ class Geneve(Part, frozen=True):
 
 
 class Gre(Part, frozen=True):
-    """RFC 2784 and, with a key, RFC 2890."""
+    """RFC 2784 and, with a key or a sequence number, RFC 2890."""
 
     key: int | None = None
+    sequence: int | None = None
+
+
+class Mpls(Part, frozen=True):
+    """RFC 3032; the last label is marked as such."""
+
+    label: int
+    tc: int = 0
+    ttl: int = 64
+
+
+class Pppoe(Part, frozen=True):
+    """A session of RFC 2516."""
+
+    session_id: int
+
+
+class Gtpu(Part, frozen=True):
+    """3GPP TS 29.281; with `qfi` the PDU session container of TS 38.415."""
+
+    teid: int
+    qfi: int | None = None
+    pdu_type: int = 0
+
+
+class Nsh(Part, frozen=True):
+    """RFC 8300; the context is hexadecimal, of 16 bytes or none."""
+
+    spi: int
+    si: int = 255
+    ttl: int = 63
+    context: str = "00" * 16
+
+
+class Esp(Part, frozen=True):
+    """RFC 4303; what follows stands for ciphertext."""
+
+    spi: int
+    sequence: int = 1
 
 
 class Layer(Choice, frozen=True):
@@ -234,6 +273,11 @@ class Layer(Choice, frozen=True):
     vxlan: Vxlan | UnsetType = UNSET
     geneve: Geneve | UnsetType = UNSET
     gre: Gre | UnsetType = UNSET
+    mpls: Mpls | UnsetType = UNSET
+    pppoe: Pppoe | UnsetType = UNSET
+    gtpu: Gtpu | UnsetType = UNSET
+    nsh: Nsh | UnsetType = UNSET
+    esp: Esp | UnsetType = UNSET
 
 
 class Template(Choice, frozen=True):

@@ -49,7 +49,11 @@ HAVE_DEFAULTS = {
     "icmp": {"code", "identifier", "sequence"},
     "icmpv6": {"code", "identifier", "sequence"},
     "geneve": {"options"},
-    "gre": {"key"},
+    "gre": {"key", "sequence"},
+    "mpls": {"tc", "ttl"},
+    "gtpu": {"qfi", "pdu_type"},
+    "nsh": {"si", "ttl", "context"},
+    "esp": {"sequence"},
 }
 
 

@@ -10,15 +10,21 @@ from support import scenario_text
 
 from pinchpoint.engine.streams import (
     Bursts,
+    Esp,
     Ethernet,
     FieldProgram,
+    Gre,
+    Gtpu,
     Icmp,
     Increment,
     Ipv4,
     Ipv6,
     Layer,
+    Mpls,
+    Nsh,
     Op,
     Poisson,
+    Pppoe,
     RandomValues,
     Rate,
     Shape,
@@ -278,6 +284,40 @@ def test_a_list_of_headers_is_sent_as_it_stands() -> None:
     assert asked.size == Size(fixed=14 + 4 + 4 + 20 + 8 + 8 + 14 + 20 + 20 + 18 + 4)
 
 
+@pytest.mark.parametrize(
+    ("listed", "made", "headers_bytes"),
+    [
+        ('{ mpls = { label = 100, tc = 5 } }, { mpls = { label = 16 } }, "ipv4"',
+         (Layer(mpls=Mpls(100, 5)), Layer(mpls=Mpls(16)), IPV4), 4 + 4 + 20),
+        ('"vlan", { pppoe = { session_id = 7 } }, "ipv4"',
+         (Layer(vlan=Vlan(0)), Layer(pppoe=Pppoe(7)), IPV4), 4 + 8 + 20),
+        ('"ipv4", "udp", { gtpu = { teid = 5 } }, "ipv4"',
+         (IPV4, Layer(udp=Udp(1024, 2152)), Layer(gtpu=Gtpu(5)), IPV4), 20 + 8 + 8 + 20),
+        ('"ipv4", "udp", { gtpu = { teid = 5, qfi = 9, pdu_type = 1 } }, "ipv4"',
+         (IPV4, Layer(udp=Udp(1024, 2152)), Layer(gtpu=Gtpu(5, 9, 1)), IPV4), 20 + 8 + 16 + 20),
+        ('{ nsh = { spi = 5 } }, "ethernet", "ipv4"', (Layer(nsh=Nsh(5)), ETHERNET, IPV4), 24 + 14 + 20),
+        ('{ nsh = { spi = 5, si = 9, context = "" } }, "ipv4"', (Layer(nsh=Nsh(5, 9, context="")), IPV4), 8 + 20),
+        ('"ipv4", { esp = { spi = 5, sequence = 9 } }', (IPV4, Layer(esp=Esp(5, 9))), 20 + 8),
+        ('"ipv4", { gre = { key = 5, sequence = 9 } }, "ethernet"',
+         (IPV4, Layer(gre=Gre(5, 9)), ETHERNET), 20 + 12 + 14),
+    ],
+)  # fmt: skip
+def test_tunnels_of_carriers_are_headers_like_any_other(
+    listed: str, made: tuple[Layer, ...], headers_bytes: int
+) -> None:
+    asked = request(f'layers = ["ethernet", {listed}]')
+    assert asked.template.layers == (ETHERNET, *made)
+    assert asked.size == Size(fixed=max(64, 14 + headers_bytes + 18 + 4))
+
+
+def test_labels_and_tunnel_endpoints_vary() -> None:
+    asked = request('layers = ["ethernet", { mpls = { label = "16-31" } }, "ipv4", { esp = { spi = [256, 300] } }]')
+    assert asked.fields == (
+        FieldProgram("mpls.label", Op(increment=Increment(1, 16))),
+        FieldProgram("esp.spi", Op(list=(256, 300))),
+    )
+
+
 @pytest.mark.parametrize("text", [LAYERS_EXAMPLE, scenario_text(more=TUNNEL), scenario_text(more=L2_FLOWS)])
 def test_layers_survive_the_way_through_a_run_folder(text: str) -> None:
     scenario = parse(text, "x.toml")
@@ -333,6 +373,9 @@ def test_layers_survive_the_way_through_a_run_folder(text: str) -> None:
         ("layers = ['ethernet', {vlan = {id = 5000}}]", "layers[2].vlan.id: expected a whole number from 0 to 4,095"),
         ("layers = ['ethernet', 'ipv4', 'udp', 'vxlan']", "layers[4]: missing; expected {vxlan = {vni = ...}}"),
         ("layers = ['ethernet', 'ipv4', 'udp']\ntcp_dst = 5", "tcp_dst: expected one tcp in layers, found none"),
+        ("layers = ['ethernet', {mpls = {label = 0x100000}}, 'ipv4']", "layers[2].mpls.label: expected a whole number"),
+        ("layers = ['ethernet', {nsh = {spi = 5, context = '00'}}, 'ipv4']", "layers[2].nsh.context: expected hexadec"),
+        ("layers = ['ethernet', {mpls = {label = 5}}, 'ethernet']", "layers[3]: expected ethernet behind vxlan or"),
         ("layers = ['ethernet', {vlan = {id = 5}}]\nvlan = 6", "stream[1].vlan: expected vlan or vlan.id of layers"),
     ],
 )  # fmt: skip
