@@ -8,7 +8,9 @@
 //! than the catch-up limit is not offered late as one giant burst: its excess
 //! is given up at once and counted as shortfall.
 
-use crate::hash::Hash;
+use crate::arrivals::Arrivals;
+use crate::recorded::Recorded;
+use std::sync::Arc;
 
 /// A backlog worth more than this many nanoseconds is given up: virtual machines stand still for
 /// tenths of a millisecond, hundreds of times a second ...
@@ -17,8 +19,6 @@ pub const CATCH_UP_NS: f64 = 500_000.0;
 pub const CATCH_UP_MAX: u64 = 1024;
 /// ... but never less than this many are kept.
 pub const CATCH_UP_MIN: u64 = 32;
-/// Arrivals whose times are known: more than are ever kept, a power of two.
-const KNOWN_ARRIVALS: usize = 2048;
 
 /// How the frames of a stream lie in time.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -66,67 +66,7 @@ enum Schedule {
     Ramp { from: f64 },
     Step { after_ns: f64, to: f64 },
     Poisson(Arrivals),
-}
-
-/// The times of a Poisson process with a given number of arrivals: those of as
-/// many independent, evenly spread times, put in order one after the other.
-#[derive(Debug, Clone)]
-struct Arrivals {
-    numbers: Hash,
-    frames: u64,
-    end_ns: f64,
-    /// How many have come.
-    arrived: u64,
-    /// When the next one comes.
-    next_ns: f64,
-    /// When the last ones came; arrival `k` at `k` modulo the length.
-    times_ns: Box<[f64]>,
-}
-
-impl Arrivals {
-    fn new(seed: u64, frames: u64, end_ns: u64) -> Self {
-        let mut arrivals = Self {
-            numbers: Hash::new(seed, 0),
-            frames,
-            end_ns: end_ns as f64,
-            arrived: 0,
-            next_ns: 0.0,
-            times_ns: vec![0.0; KNOWN_ARRIVALS].into_boxed_slice(),
-        };
-        arrivals.next_ns = arrivals.behind(0.0);
-        arrivals
-    }
-
-    /// The least of the times that are left, which lie evenly between `last_ns`
-    /// and the end: of `n` numbers between 0 and 1 the least is distributed as
-    /// `1 - u^(1/n)`.
-    fn behind(&self, last_ns: f64) -> f64 {
-        let left = self.frames - self.arrived;
-        if left == 0 {
-            return f64::INFINITY;
-        }
-        // Above 0 and at most 1.
-        let even = ((self.numbers.number(self.arrived) >> 11) + 1) as f64 / (1u64 << 53) as f64;
-        let share = -(even.ln() / left as f64).exp_m1();
-        last_ns + (self.end_ns - last_ns) * share
-    }
-
-    fn advance(&mut self, elapsed_ns: u64) {
-        while self.next_ns <= elapsed_ns as f64 {
-            self.times_ns[self.arrived as usize % KNOWN_ARRIVALS] = self.next_ns;
-            self.arrived += 1;
-            self.next_ns = self.behind(self.next_ns);
-        }
-    }
-
-    /// When arrival `k` came, one of the last; of one to come the end.
-    fn at_ns(&self, k: u64) -> f64 {
-        if k < self.arrived {
-            self.times_ns[k as usize % KNOWN_ARRIVALS]
-        } else {
-            self.end_ns
-        }
-    }
+    Recorded(Arc<Recorded>),
 }
 
 /// The schedule of one stream.
@@ -210,6 +150,24 @@ impl Pacer {
                 Schedule::Poisson(Arrivals::new(seed, self.intended, self.end_ns))
             }
         };
+        self
+    }
+
+    /// The same rate and duration with frames as far apart as in a capture, whose
+    /// own mean rate becomes this one; an unpaced stream has none. Those due within
+    /// the duration are intended. What a capture has within a catch-up is what was
+    /// asked for, as a burst is. There is no phase.
+    #[must_use]
+    pub fn recorded(mut self, times: Arc<Recorded>) -> Self {
+        let Some(rate) = self.rate else {
+            return self;
+        };
+        let frames = times.frames() as f64;
+        self.together = times.most_within(rate * CATCH_UP_NS / frames);
+        // The end itself belongs to the next period.
+        let periods = (self.whole / frames - 1e-9).max(0.0);
+        self.intended = times.come(periods);
+        self.schedule = Schedule::Recorded(times);
         self
     }
 
@@ -331,7 +289,8 @@ impl Pacer {
                 let beyond_ns = (elapsed_ns as f64 - after_ns).max(0.0);
                 (steady - beyond_ns * (1.0 - to) * rate + 1.0 - self.phase) as u64
             }
-            Schedule::Poisson(ref arrivals) => arrivals.arrived,
+            Schedule::Poisson(ref arrivals) => arrivals.arrived(),
+            Schedule::Recorded(ref times) => times.come(steady / times.frames() as f64),
         }
     }
 
@@ -384,6 +343,7 @@ impl Pacer {
                 after_ns + (steady_ns - after_ns) / to
             }
             Schedule::Poisson(ref arrivals) => arrivals.at_ns(k),
+            Schedule::Recorded(ref times) => times.at(k) * times.frames() as f64 / rate,
             Schedule::Steady | Schedule::Ramp { .. } | Schedule::Step { .. } => steady_ns,
         }
     }

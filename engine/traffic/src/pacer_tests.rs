@@ -292,6 +292,39 @@ fn poisson_arrivals_that_come_together_are_no_shortfall_whatever_the_ring() {
     assert!(pacer.largest_burst() > 1);
 }
 
+fn capture() -> Arc<Recorded> {
+    Arc::new(Recorded::new(vec![0, 100, 150, 700], 1000).unwrap())
+}
+
+#[test]
+fn frames_of_a_capture_lie_as_in_it_whatever_the_rate() {
+    for (speed, duration_s) in [(1.0, 3e-6), (0.5, 6e-6), (0.1, 30e-6)] {
+        let rate_fps = capture().rate_fps() * speed;
+        let mut pacer = Pacer::paced(rate_fps, duration_s, 0.5).recorded(capture());
+        assert_eq!(pacer.intended(), Some(12), "three periods");
+        let mut times = Vec::new();
+        for elapsed_ns in 0..=(duration_s * 1e9) as u64 {
+            let due = pacer.due(elapsed_ns, 64);
+            pacer.offer(due);
+            times.extend((0..due).map(|_| elapsed_ns as f64 * speed));
+        }
+        let periods = (0..3).flat_map(|k| [0, 100, 150, 700].map(|at| f64::from(k * 1000 + at)));
+        for (time, wanted) in times.iter().zip(periods) {
+            assert!((time - wanted).abs() <= 1.5, "{time} for {wanted}");
+        }
+        assert_eq!((times.len(), pacer.shortfall()), (12, Some(0)));
+    }
+}
+
+#[test]
+fn what_a_capture_has_at_once_is_no_shortfall() {
+    let times = Arc::new(Recorded::new(vec![5; 5000], 1_000_000_000).unwrap());
+    let mut pacer = Pacer::paced(5000.0, 1.0, 0.0).recorded(times).within(64, 0.1);
+    assert_eq!(pacer.due(10, u64::MAX), 5000);
+    pacer.offer(5000);
+    assert_eq!((pacer.is_done(), pacer.shortfall()), (true, Some(0)));
+}
+
 fn shapes() -> impl Strategy<Value = Shape> {
     prop_oneof![
         Just(Shape::Steady),

@@ -201,6 +201,7 @@ fn add_stream(
             verify_checksums: run.verify_checksums && request.wrong_checksums.is_empty(),
             horizon: Arc::default(),
             flows: tracked(request, &spec, parts, &key)?,
+            unsigned: None,
         });
         plan.workers[worker].streams.push(PlannedStream {
             part: number,
