@@ -25,6 +25,9 @@ pub struct CapturedFrame {
     pub bytes: Vec<u8>,
     /// Bytes the frame had on the wire.
     pub original_len: u32,
+    /// The interface that captured it: in a pcapng file its number in the
+    /// section, else 0.
+    pub interface: u32,
 }
 
 /// How a capture is read and how much of it at most.
@@ -169,7 +172,7 @@ impl Reader<'_> {
         offset: usize,
         time_ns: u64,
         data: &[u8],
-        original_len: u32,
+        (original_len, interface): (u32, u32),
     ) -> Result<(), PcapError> {
         let wanted = original_len as usize;
         if data.len() > wanted {
@@ -209,6 +212,7 @@ impl Reader<'_> {
             time_ns,
             bytes,
             original_len,
+            interface,
         });
         Ok(())
     }

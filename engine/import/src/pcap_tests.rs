@@ -135,6 +135,8 @@ fn pcapng_is_read_in_both_byte_orders_with_each_interface_s_own_clock() {
         let times: Vec<_> = frames.iter().map(|frame| frame.time_ns).collect();
         assert_eq!(times, [5_000, 1 << 33, 11_500_000_000]);
         assert_eq!(frames[1].bytes, b"nano");
+        let interfaces: Vec<_> = frames.iter().map(|frame| frame.interface).collect();
+        assert_eq!(interfaces, [0, 1, 2]);
     }
 }
 

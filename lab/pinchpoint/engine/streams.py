@@ -59,6 +59,7 @@ class Rate(Choice, frozen=True):
     bps_l1: float | UnsetType = UNSET
     bps_l2: float | UnsetType = UNSET
     line_share: float | UnsetType = UNSET
+    speed: float | UnsetType = UNSET
 
 
 class Steady(Part, frozen=True):
@@ -88,6 +89,10 @@ class Poisson(Part, frozen=True):
     """At random times that do not depend on each other."""
 
 
+class Captured(Part, frozen=True):
+    """As far apart as in the capture that is replayed."""
+
+
 class Shape(Choice, frozen=True):
     """How a rate is spread over time."""
 
@@ -96,6 +101,7 @@ class Shape(Choice, frozen=True):
     ramp: Ramp | UnsetType = UNSET
     step: Step | UnsetType = UNSET
     poisson: Poisson | UnsetType = UNSET
+    captured: Captured | UnsetType = UNSET
 
 
 class Size(Choice, frozen=True):
@@ -280,11 +286,20 @@ class Layer(Choice, frozen=True):
     esp: Esp | UnsetType = UNSET
 
 
+class Capture(Part, frozen=True):
+    """The frames of a file on the engine's host that `source` sent, with `others` all but those (README, "Replays")."""
+
+    file: str
+    source: str | None = None
+    others: bool = False
+
+
 class Template(Choice, frozen=True):
-    """What the frames are made from: headers, outermost first, or bytes in base64."""
+    """What the frames are made from: headers, outermost first, bytes in base64, or a capture."""
 
     layers: tuple[Layer, ...] | UnsetType = UNSET
     frame: str | UnsetType = UNSET
+    capture: Capture | UnsetType = UNSET
 
 
 class Increment(Part, frozen=True):

@@ -38,6 +38,8 @@ OPTIONAL = {
     "longest_frame_bytes",
     "wall_clock",
     "on_go",
+    "source",
+    "others",
 }
 HAVE_DEFAULTS = {
     "ethernet": {"ethertype"},

@@ -13,11 +13,13 @@ const MAX_RATE_FPS: f64 = 1e9;
 const WIRE_OVERHEAD: usize = 20;
 
 /// Frames per second of the whole stream, whose frames are `mean_len` bytes
-/// long on average, without check sequence; none when unpaced.
+/// long on average, without check sequence; none when unpaced. A capture has a
+/// rate of its own, `own_fps`.
 pub(super) fn rate_fps(
     request: &StreamRequest,
     tx_port: &KnownPort,
     mean_len: f64,
+    own_fps: Option<f64>,
     key: &str,
 ) -> Result<Option<f64>, ErrorReply> {
     let key = format!("{key}.rate");
@@ -44,6 +46,16 @@ pub(super) fn rate_fps(
                 ));
             };
             share * speed_bps as f64 / l1_bits
+        }
+        Some(Rate::Speed(speed)) => {
+            let Some(own_fps) = own_fps else {
+                return Err(invalid(
+                    key,
+                    "only a capture of frames at different times has a speed of its own; give \
+                     fps, bps_l1, bps_l2 or line_share",
+                ));
+            };
+            own_fps * speed
         }
     };
     check(
@@ -99,6 +111,12 @@ pub(super) fn pacer(
                 after_s: *after_s,
                 to_share: *to_share,
             }
+        }
+        Shape::Captured {} => {
+            return Err(invalid(
+                key,
+                "expected another shape: only a capture of frames at different times has this one",
+            ));
         }
         Shape::Poisson {} => pacer::Shape::Poisson {
             seed: Hash::new(request.seed, ARRIVALS | u64::from(id)).number(0),

@@ -121,6 +121,10 @@ fn template(template: &Template, key: &str) -> Result<spec::Template, ErrorReply
             })?;
             Ok(spec::Template::Bytes(bytes))
         }
+        Template::Capture { .. } => Err(invalid(
+            format!("{key}.template.capture"),
+            "expected another template: a replay is sent and received by one engine",
+        )),
         Template::Layers(layers) => {
             let numbered = layers.iter().enumerate();
             let layers: Result<_, _> = numbered
