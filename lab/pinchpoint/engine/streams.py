@@ -379,7 +379,7 @@ def stream_request(
         rate=None if rate_fps is None else Rate(fps=rate_fps),
         shape=Shape(bursts=Bursts(burst_frames)) if burst_frames else _shape(stream),
         size=_size(stream),
-        template=Template(layers=tuple(map(_layer, frames.headers(stream)))),
+        template=_template(stream),
         stamped=True,
         wrong_checksums=stream.wrong_checksums,
         seed=stream.seed,
@@ -393,7 +393,15 @@ def stream_request(
 def _shape(stream: Stream) -> Shape:
     if stream.burst_frames > 1:
         return Shape(bursts=Bursts(stream.burst_frames))
+    if stream.arrivals == "captured":
+        return Shape(captured=Captured())
     return Shape(poisson=Poisson()) if stream.arrivals == "poisson" else Shape(steady=Steady())
+
+
+def _template(stream: Stream) -> Template:
+    if stream.pcap is not None:
+        return Template(capture=Capture(stream.pcap, stream.pcap_source, stream.pcap_others))
+    return Template(layers=tuple(map(_layer, frames.headers(stream))))
 
 
 def _layer(header: frames.Placed) -> Layer:

@@ -228,7 +228,10 @@ def _stream(stream: Stream) -> str:
     varied = moving(stream)
     names = [f"{name}{_law(varied[name])}" for name in sorted(varied)]
     kind = " TCP" if stream.segment else ""
-    if stream.layers:
+    if stream.pcap is not None:
+        side = f"{' all but' if stream.pcap_others else ''} {stream.pcap_source}" if stream.pcap_source else ""
+        kind = f" replay of {stream.pcap}{side}"
+    elif stream.layers:
         kind = f" {'/'.join(header.name for header in headers(stream))}"
     else:  # in the order and the words of the keys
         keys = (name.replace("tcp.", "udp.").replace(".", "_") for name in names)

@@ -10,6 +10,8 @@ from support import scenario_text
 
 from pinchpoint.engine.streams import (
     Bursts,
+    Capture,
+    Captured,
     Esp,
     Ethernet,
     FieldProgram,
@@ -115,6 +117,7 @@ def test_a_stream_of_udp_over_ipv4_is_stored_as_it_always_was() -> None:
     assert {key: stored[key] for key in before} == before
     added = {
         "layers": [], "sizes": None, "burst_frames": 1, "arrivals": "steady", "seed": 0, "wrong_checksums": [],
+        "pcap": None, "pcap_source": None, "pcap_others": False,
     }  # fmt: skip
     assert {key: stored[key] for key in stored.keys() - before.keys()} == added
 
@@ -266,6 +269,38 @@ def test_poisson_arrivals_are_asked_for_unless_the_measure_sends_one_burst() -> 
     assert stream_request(0, made, 1e9, 500).shape == Shape(bursts=Bursts(500))
 
 
+def test_a_capture_is_replayed_at_its_times_from_the_folder_of_the_scenario() -> None:
+    asked = request('pcap = "web.pcap"\npcap_source = "10.0.0.0/24"\npcap_others = true')
+    file = str(Path("x.toml").absolute().parent / "web.pcap")
+    assert asked.template == Template(capture=Capture(file, "10.0.0.0/24", others=True))
+    assert (asked.shape, asked.size) == (Shape(captured=Captured()), Size(fixed=1518))
+    assert (asked.fields, asked.flows, asked.stamped) == ((), 1, True)
+
+
+@pytest.mark.parametrize(
+    ("more", "shape"),
+    [
+        ('arrivals = "steady"', Shape(steady=Steady())),
+        ('arrivals = "poisson"', Shape(poisson=Poisson())),
+        ("burst_frames = 4", Shape(bursts=Bursts(4))),
+    ],
+)
+def test_a_replay_may_have_other_times_and_a_longest_frame(more: str, shape: Shape) -> None:
+    asked = request(f'pcap = "/tmp/web.pcap"\nframe_bytes = 600\n{more}')
+    assert (asked.shape, asked.size, asked.template) == (
+        shape,
+        Size(fixed=600),
+        Template(capture=Capture("/tmp/web.pcap")),
+    )
+
+
+def test_a_replay_survives_the_way_through_a_run_folder_and_falls_due_as_its_measure_says() -> None:
+    scenario = parse(scenario_text(more='pcap = "web.pcap"'), "x.toml")
+    assert from_plain(json.loads(json.dumps(to_plain(scenario)))) == scenario
+    (paced,) = parse(scenario_text("recovery", 'pcap = "web.pcap"'), "x.toml").streams
+    assert (paced.arrivals, paced.pcap is None) == ("steady", False)
+
+
 # Lists of headers.
 
 TUNNEL = """layers = [
@@ -346,6 +381,12 @@ def test_layers_survive_the_way_through_a_run_folder(text: str) -> None:
         ("vxlan_vni = 5", "stream[1].vxlan_vni: unknown key; write {vxlan = {vni = ...}} in layers"),
         ("sctp_dst = 5", "stream[1].sctp_dst: unknown key; known here: from, to"),
         ('arrivals = "gamma"', 'stream[1].arrivals: expected "steady" or "poisson"'),
+        ('arrivals = "captured"', 'arrivals: expected "steady" or "poisson" without pcap, found "captured"'),
+        ('pcap = "x.pcap"\nudp_dst = 5', "stream[1].udp_dst: expected no udp_dst with pcap: the frames of a capture"),
+        ('pcap = "x.pcap"\nframe_bytes = "simple"', "stream[1].frame_bytes: expected one size with pcap, the longest"),
+        ('pcap = "x.pcap"\npcap_others = true', "stream[1].pcap_others: expected pcap_source beside it"),
+        ('pcap = "x.pcap"\npcap_source = "10.0.0.0/33"', "stream[1].pcap_source: expected an IP address or network"),
+        ('pcap_source = "10.0.0.1"', "stream[1].pcap_source: expected pcap beside it, found none"),
         ('arrivals = "poisson"\nburst_frames = 4', 'stream[1].arrivals: expected "steady" with burst_frames'),
         ("tcp_flags = ['x']", "stream[1].tcp_flags: expected a list of fin, syn"),
         ("tcp_window = '1-5'", "stream[1].tcp_window: expected a whole number from 0 to 65,535, found"),
