@@ -215,7 +215,8 @@ def check(
             source.problem((*at, "to"), f'expected a port other than "from", found "{stream["tx_port"]}" in both')
         if "segment" in stream:  # of connections that stand
             _check_size(source, at, stream, 0, most_bytes)
-        elif layers := _layers_of(source, element):
+            continue
+        if layers := _layers_of(source, element):
             _settle(source, element, layers, most_bytes, backend)
         _check_replay(source, element, most_bytes, backend)
 
@@ -247,8 +248,8 @@ def _check_replay(source: Source, element: Element, most_bytes: int, backend: st
 def check_paced(source: Source, streams: Sequence[Element], measure: MeasureKind) -> None:
     """Frames fall due in one way, and in none where the measure has its own."""
     for element in streams:
-        if measure.paces and "arrivals" not in _written(source, element.at):
-            element.values.pop("arrivals", None)
+        if measure.paces and element.values.get("pcap") and "arrivals" not in _written(source, element.at):
+            del element.values["arrivals"]
         frames, arrivals = element.values.get("burst_frames", 1), element.values.get("arrivals", "steady")
         if frames > 1 and arrivals != "steady":
             source.mismatch((*element.at, "arrivals"), '"steady" with burst_frames', arrivals)
