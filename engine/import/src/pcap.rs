@@ -103,16 +103,21 @@ pub fn read(path: &Path, options: &Options) -> Result<Vec<CapturedFrame>, PcapEr
 /// Bytes of the regular file at `path`, at most `limit` of them.
 pub(crate) fn read_file(path: &Path, limit: u64) -> Result<Vec<u8>, String> {
     let text = |error: std::io::Error| error.to_string();
+    let found = fs::metadata(path).map_err(text)?;
     // Opening a FIFO would wait for its writer.
-    if !fs::metadata(path).map_err(text)?.is_file() {
+    if !found.is_file() {
         return Err("not a regular file".to_owned());
+    }
+    let too_large = || format!("the file is larger than {limit} bytes");
+    if found.len() > limit {
+        return Err(too_large());
     }
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(text)?;
     let mut bounded = file.take(limit.saturating_add(1));
     bounded.read_to_end(&mut bytes).map_err(text)?;
     if bytes.len() as u64 > limit {
-        return Err(format!("the file is larger than {limit} bytes"));
+        return Err(too_large());
     }
     Ok(bytes)
 }

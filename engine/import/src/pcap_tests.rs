@@ -307,6 +307,15 @@ fn a_path_that_is_no_regular_file_is_refused_without_waiting() {
     assert_eq!(error.to_string(), "/dev: byte 0: not a regular file");
 }
 
+#[test]
+fn a_file_of_4_gb_is_refused_before_it_is_read() {
+    let path = std::env::temp_dir().join(format!("pp-import-large-{}", std::process::id()));
+    File::create(&path).unwrap().set_len(4 << 30).unwrap();
+    let error = read(&path, &Options::default()).unwrap_err();
+    fs::remove_file(&path).unwrap();
+    assert!(error.message.starts_with("the file is larger than"), "{error}");
+}
+
 proptest! {
     #[test]
     fn arbitrary_bytes_never_panic(

@@ -150,7 +150,10 @@ pub fn side(
         frames: Vec::new(),
         numbers: Vec::new(),
         offsets_ns: Vec::new(),
-        period_ns: span_ns + if span_ns > 0 { span_ns.div_ceil(distances) } else { 0 },
+        period_ns: match distances {
+            0 => 0,
+            distances => span_ns.saturating_add(span_ns.div_ceil(distances)),
+        },
     };
     for (k, frame) in captured.into_iter().enumerate() {
         if source.is_none_or(|source| source.sent(&frame)) != others {
