@@ -171,44 +171,6 @@ fn wrong_checksums_are_corrupt_only_when_verified() {
 }
 
 #[test]
-fn frames_of_a_replay_without_signature_are_counted_by_what_devices_leave_alone() {
-    let mut sent = [0; 60];
-    sent[12..34].copy_from_slice(&[
-        8, 0, 0x45, 0, 0, 46, 0, 9, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
-    ]);
-    sent[34..54].copy_from_slice(&[
-        4, 0, 0, 80, 0, 0, 0, 1, 0, 0, 0, 2, 0x50, 0x10, 1, 0, 9, 9, 0, 0,
-    ]);
-    let replay = Expected {
-        unsigned: Some(Arc::from([invariant(&sent)])),
-        ..here(5, 1)
-    };
-    let mut account = Account::new(&SETTINGS, &[here(6, 1), replay], 2);
-    // Routed, and with other addresses and ports: two copies at its port.
-    let mut routed = sent;
-    routed[..12].fill(7);
-    (routed[15], routed[22], routed[24]) = (8, 63, 1);
-    routed[26..38].fill(3);
-    routed[50] = 1;
-    let mut other = sent;
-    other[41] = 2;
-    for (port, bytes, is_known) in [
-        (1, &sent, true),
-        (1, &routed, true),
-        (1, &other, false),
-        (0, &sent, false),
-    ] {
-        assert!(!account.frame(port, bytes, 0));
-        assert_eq!(account.unsigned(port, bytes), is_known);
-    }
-    let closed = account.close();
-    let received = |k: usize| closed.streams[k].as_ref().unwrap().counts.received;
-    assert_eq!((received(0), received(1)), (0, 2));
-    let ports = closed.ports.iter().map(|port| (port.received, port.foreign));
-    assert_eq!(ports.collect::<Vec<_>>(), [(0, 1), (2, 1)]);
-}
-
-#[test]
 fn of_a_stream_that_no_port_expects_nothing_is_told_and_its_frames_are_foreign() {
     let unsigned = Expected {
         rx_ports: Vec::new(),

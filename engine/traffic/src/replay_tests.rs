@@ -1,6 +1,7 @@
 //! What of a capture is sent, and how it is told where it arrives.
 
 use super::*;
+use crate::account::{Account, Expected, Sender, Settings};
 use crate::program::{BurstSender, FrameProgram};
 use pinchpoint_wire::signature::Reading;
 use pinchpoint_wire::verify;
@@ -142,6 +143,36 @@ fn the_hash_knows_a_frame_that_was_routed_translated_and_tagged() {
     assert_eq!(invariant(&arrived), invariant(&sent));
     assert_ne!(invariant(&ack(2)), invariant(&sent));
     assert_ne!(invariant(&echo_reply(0)), invariant(&echo_reply(8)));
+}
+
+#[test]
+fn frames_without_signature_are_counted_where_they_are_expected_and_foreign_elsewhere() {
+    let expected = |id: u8, unsigned: Option<Arc<[u64]>>| Expected {
+        id,
+        rx_ports: vec![1],
+        is_expected: true,
+        flow_count: None,
+        sender: Sender::Here,
+        verify_checksums: false,
+        flows: None,
+        unsigned,
+    };
+    let known = replay(&[ack(1)], true).unsigned();
+    let settings = Settings {
+        epoch: 1,
+        latency_every: 1,
+        jitter: true,
+    };
+    let mut account = Account::new(&settings, &[expected(6, None), expected(5, Some(known))], 2);
+    for (port, bytes, is_known) in [(1, ack(1), true), (1, ack(2), false), (0, ack(1), false)] {
+        assert!(!account.frame(port, &bytes, 0));
+        assert_eq!(account.unsigned(port, &bytes), is_known);
+    }
+    let closed = account.close();
+    let received = |k: usize| closed.streams[k].as_ref().unwrap().counts.received;
+    assert_eq!((received(0), received(1)), (0, 1));
+    let ports = closed.ports.iter().map(|port| (port.received, port.foreign));
+    assert_eq!(ports.collect::<Vec<_>>(), [(0, 1), (1, 1)]);
 }
 
 proptest! {
