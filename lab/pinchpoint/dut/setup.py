@@ -14,6 +14,7 @@ from pinchpoint.bench.resource import AnyResource, Daemon, Hugepages, Relay
 from pinchpoint.bulk.making import veth_resources
 from pinchpoint.dut import remote_endpoints
 from pinchpoint.dut.attach import HEADERS, HUGEPAGE_MB, mtu, pci_arguments
+from pinchpoint.dut.captures import check_captures
 from pinchpoint.dut.device import Attachment, Bench, Live, Pages
 from pinchpoint.dut.placement import chosen, daemon_nodes, placed
 from pinchpoint.dut.places import Places
@@ -84,11 +85,12 @@ def prepare(
     With `stands` it stands already, and what seems to be free is what its engine will take, and its device if that
     has not taken all of its pages yet.
     Raises RequirementError if the machine cannot place the scenario's ends as its `numa` wants,
-    or a port has more queues than the engine CPUs.
+    or a port has more queues than the engine CPUs, InputError if a capture cannot be replayed.
     """
     (scenario,) = chosen([scenario], machines.lab)
     bench_id = secrets.token_hex(3)
     host = machines.opened(scenario.site)
+    check_captures(scenario, host)
     topology = read_topology(host)
     scenario, facts = placed(scenario, topology)
     device = device_of(scenario)

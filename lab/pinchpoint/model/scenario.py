@@ -231,6 +231,7 @@ class Sizes:
 
 
 ChecksumKind = Literal["ipv4", "l4"]
+Arrivals = Literal["steady", "poisson", "captured"]
 Layers = tuple[Mapping[str, Mapping[str, Any]], ...]
 """Headers, the outermost first, each as {name: fields}; values as a scenario file writes them (`model.headers`)."""
 
@@ -259,6 +260,10 @@ class Stream:
     layers: Layers = ()
     sizes: Sizes | None = None  # None: all have frame_bytes
     burst_frames: int = 1  # that fall due together
+    arrivals: Arrivals = "steady"
+    pcap: str | None = None  # the capture that is replayed in place of what the fields above say, from the root
+    pcap_source: str | None = None  # who sent the frames; None: anybody
+    pcap_others: bool = False  # all frames but those
     seed: int = 0  # of all that is random
     wrong_checksums: tuple[ChecksumKind, ...] = ()
 

@@ -229,7 +229,10 @@ def _stream(stream: Stream) -> str:
     varied = moving(stream)
     names = [f"{name}{_law(varied[name])}" for name in sorted(varied)]
     kind = " TCP" if stream.segment else ""
-    if stream.layers:
+    if stream.pcap is not None:
+        side = f"{' all but' if stream.pcap_others else ''} {stream.pcap_source}" if stream.pcap_source else ""
+        kind = f" replay of {stream.pcap}{side}"
+    elif stream.layers:
         kind = f" {'/'.join(header.name for header in headers(stream))}"
     else:  # in the order and the words of the keys
         keys = (name.replace("tcp.", "udp.").replace(".", "_") for name in names)
@@ -237,6 +240,7 @@ def _stream(stream: Stream) -> str:
     changing = f" varying {'+'.join(names)}" if names else ""
     changing += " together" if stream.together and len(names) > 1 else ""
     changing += f" in bursts of {stream.burst_frames}" if stream.burst_frames > 1 else ""
+    changing += f" {stream.arrivals}" if stream.arrivals != "steady" else ""
     changing += f" wrong {'+'.join(stream.wrong_checksums)}" if stream.wrong_checksums else ""
     sizes = stream.sizes.words if stream.sizes else stream.frame_bytes
     return f"{stream.tx_port} to {stream.rx_port}{kind} {sizes} B x {stream.share:g}{changing}"

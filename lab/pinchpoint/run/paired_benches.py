@@ -45,8 +45,8 @@ def why_no_duet(a: Scenario, b: Scenario) -> str:
         "both benches would need the interfaces at the cables": a.is_cabled or b.is_cabled,
         next(iter(unfrozen), ""): bool(unfrozen),
         "connections of a service are established on a bench alone": any(scenario.established for scenario in (a, b)),
-        "slices are sent at equal distances, and a stream has burst_frames": any(
-            stream.burst_frames > 1 for scenario in (a, b) for stream in scenario.streams
+        "slices are sent at equal distances, and a stream has burst_frames or arrivals": any(
+            stream.burst_frames > 1 or stream.arrivals != "steady" for scenario in (a, b) for stream in scenario.streams
         ),
         "both benches stand on one host, and the scenarios name two": a.site.address != b.site.address,
         "both benches need the same NIC": bool(nics[0] & nics[1]),

@@ -82,6 +82,9 @@ def scenario_of(source: Source) -> Scenario | None:
     vm.check(raw, device)
     machines = _machines(reader, tables, arrays)
     over_engines, by_any = bool(measure and measure.over_engines), bool(measure and measure.by_any_engine)
+    for element in arrays["stream"] if machines else ():
+        if element.values.get("pcap") is not None:
+            source.problem((*element.at, "pcap"), "expected none where a machine besides this one takes part")
     check_machines(raw, machines, device, over_engines=over_engines, by_any_engine=by_any)
     if source.problems:
         return None
