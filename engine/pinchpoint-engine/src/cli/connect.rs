@@ -110,18 +110,20 @@ fn direct(args: &ConnectArgs) -> Result<Option<End>, Failure> {
     if !args.direct_return {
         return Ok(None);
     }
-    let backends = &args.servers.backend;
+    let (to, backends) = (args.to.first, &args.servers.backend);
+    if args.to.addresses * args.to.ports > 1 {
+        return Err(Failure::usage(
+            "--to: expected one address and port with --direct-return",
+        ));
+    }
     for (number, one) in backends.iter().enumerate() {
         let twice = backends[..number]
             .iter()
             .any(|other| other.ip() == one.ip());
-        let expected = if one.port() != args.to.port() {
-            format!(
-                "port {}, which --direct-return leaves in place",
-                args.to.port()
-            )
-        } else if one.is_ipv4() != args.to.is_ipv4() {
-            format!("an address of the same family as --to {}", args.to)
+        let expected = if one.port() != to.port() {
+            format!("port {}, which --direct-return leaves in place", to.port())
+        } else if one.is_ipv4() != to.is_ipv4() {
+            format!("an address of the same family as --to {to}")
         } else if twice {
             "each address once with --direct-return".to_owned()
         } else {
@@ -131,7 +133,7 @@ fn direct(args: &ConnectArgs) -> Result<Option<End>, Failure> {
             "--backend {one}: expected {expected}"
         )));
     }
-    Ok(Some(args.to.into()))
+    Ok(Some(to.into()))
 }
 
 /// What makes the servers of the first port that has them;

@@ -3,7 +3,7 @@
 use super::Failure;
 use super::connect_outages::outage;
 use super::numbers;
-use super::ranges::{self, Addresses, Ports};
+use super::ranges::{self, Addresses, Ports, Services};
 use super::standing_args::StandingArgs;
 use clap::Args;
 use pinchpoint_wire::ethernet::Mac;
@@ -67,9 +67,9 @@ pub struct ConnectArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub standing: StandingArgs,
-    /// The virtual server
-    #[arg(long, value_name = "IP:PORT")]
-    pub to: SocketAddr,
+    /// The virtual server; several where address or port is a range: 10.0.0.1-10.0.0.3:80-84
+    #[arg(long, value_name = "IP:PORT", value_parser = ranges::services)]
+    pub to: Services,
     /// Client addresses: one, a range A-B, or the hosts of a network A/N
     /// [default: 16.0.0.1, or fd00::1]
     #[arg(long, value_name = "IP", value_parser = ranges::addresses)]
@@ -188,13 +188,14 @@ impl ConnectArgs {
     /// Which options do not fit together.
     pub(super) fn plan(&self) -> Result<Plan, Failure> {
         let clients = clients_of(self);
-        if clients.first.is_ipv4() != self.to.is_ipv4() {
+        let to = self.to.first;
+        if clients.first.is_ipv4() != to.is_ipv4() {
             return Err(Failure::usage(format!(
                 "--clients {}: expected addresses of the same family as --to {}",
-                clients.first, self.to
+                clients.first, to
             )));
         }
-        let most = most_bytes(self.to.ip());
+        let most = most_bytes(to.ip());
         if u64::from(self.request_size) > most {
             return Err(Failure::usage(format!(
                 "--request-size {}: expected at most {most} over IPv6",
@@ -221,7 +222,9 @@ impl ConnectArgs {
             client_count: clients.count as u32,
             ports: self.client_ports.first,
             port_count: self.client_ports.count as u32,
-            service: self.to.into(),
+            service: to.into(),
+            service_addresses: self.to.addresses,
+            service_ports: self.to.ports,
             mix: self.work,
             requests: Requests {
                 count: self.requests,
@@ -276,7 +279,7 @@ impl ConnectArgs {
     }
 
     pub(super) fn first_hop(&self) -> NextHop {
-        self.next_hop.unwrap_or(NextHop::Of(self.to.ip()))
+        self.next_hop.unwrap_or(NextHop::Of(self.to.first.ip()))
     }
 }
 
@@ -303,7 +306,7 @@ fn first_round(now: SystemTime) -> u16 {
 }
 
 fn clients_of(args: &ConnectArgs) -> Addresses {
-    args.clients.unwrap_or(default_clients(args.to.ip()))
+    args.clients.unwrap_or(default_clients(args.to.first.ip()))
 }
 
 fn default_clients(service: IpAddr) -> Addresses {

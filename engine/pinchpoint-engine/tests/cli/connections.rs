@@ -77,6 +77,34 @@ fn over_ipv6_the_next_hop_is_solicited() {
 }
 
 #[test]
+fn connections_go_to_each_of_several_virtual_servers() {
+    let path = [
+        "connect",
+        "mem:a",
+        "mem:a",
+        "--to",
+        "10.0.0.100-10.0.0.101:80-81",
+    ];
+    let ends = ["100:80", "101:80", "100:81", "101:81"].map(|end| format!("10.0.0.{end}"));
+    let backends = ends.iter().flat_map(|end| ["--backend", end.as_str()]);
+    let args: Vec<&str> = path
+        .into_iter()
+        .chain(backends)
+        .chain(SLOW)
+        .chain(["--json"])
+        .collect();
+    let told = account(&output(&args));
+    let client = &told["client"];
+    assert_eq!(client["completed"], client["opened"], "{told}");
+    let by_backend = client["backends"].as_array().unwrap();
+    assert_eq!(by_backend.len(), 4);
+    assert!(
+        by_backend.iter().all(|count| count.as_u64() > Some(0)),
+        "{client}"
+    );
+}
+
+#[test]
 fn samples_show_when_a_backend_was_down() {
     // The outage is longer than this machine stands still: what is due meanwhile is not opened.
     let load = ["--rate", "100", "--count", "200", "--timeout", "60s"];

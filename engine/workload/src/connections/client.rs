@@ -234,21 +234,21 @@ impl Client {
     #[inline(always)]
     fn find(&self, segment: &Incoming<'_>) -> Option<(Place, u32)> {
         let plan = &self.sender.plan;
-        if segment.src != plan.service {
-            return None;
-        }
-        if segment.has(ACK) {
-            return plan.find(segment.dst, segment.ack, self.next);
-        }
-        // A reset without an acknowledgment says only whose it is.
-        let place = plan.newest_of(segment.dst, self.next);
-        place.filter(|_| segment.has(RST)).map(|place| (place, 0))
+        let found = if segment.has(ACK) {
+            plan.find(segment.dst, segment.ack, self.next)
+        } else {
+            // A reset without an acknowledgment says only whose it is.
+            let place = plan.newest_of(segment.dst, self.next);
+            place.filter(|_| segment.has(RST)).map(|place| (place, 0))
+        };
+        found.filter(|&(place, _)| segment.src == plan.service_of(place))
     }
 
     /// A segment that acknowledges nothing of ours.
     fn on_foreign(&mut self, segment: &Incoming<'_>) -> Option<Outgoing> {
-        let newest = self.sender.plan.newest_of(segment.dst, self.next);
-        let place = newest.filter(|_| segment.src == self.sender.plan.service);
+        let plan = &self.sender.plan;
+        let newest = plan.newest_of(segment.dst, self.next);
+        let place = newest.filter(|&place| segment.src == plan.service_of(place));
         match place.filter(|place| self.outstanding.state(place.n) == State::Opened) {
             Some(place) if segment.has(ACK) && !segment.has(RST) => {
                 Some(self.on_stale(segment, place))
