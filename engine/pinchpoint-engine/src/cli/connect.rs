@@ -47,11 +47,14 @@ pub(super) fn connect(args: &ConnectArgs, out: &mut File) -> Result<u8, Failure>
     )?;
     let (to, samples) = channel();
     let (sampler, by_tuple) = (args.sample.map(|ns| Samples::new(ns, to)), args.by_tuple);
-    let in_order = args.order;
+    let (in_order, lead_ns) = (args.order, args.lead);
     let make = move |ports: &[WorkerPort], now_ns: u64| {
         let own = mac.or_else(|| ports[0].port.mac()).unwrap_or(CLIENT_MAC);
         let client = ClientEnd::new(plan, schedule, own, next_hop);
-        let client = client.by_tuple(by_tuple).in_order(in_order);
+        let client = client
+            .by_tuple(by_tuple)
+            .in_order(in_order)
+            .with_lead(lead_ns);
         let servers = servers.and_then(|make| ports.get(1).map(make));
         Connections::new(Some(client), servers, ports.len(), now_ns).with_samples(sampler)
     };

@@ -90,6 +90,9 @@ pub struct ConnectArgs {
     /// How long it takes to reach --rate, from 0 on
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = nanoseconds)]
     pub ramp: u64,
+    /// How long backends answer before the first connection is due: a device may check them
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = nanoseconds)]
+    pub lead: u64,
     /// How many to open, however long that takes
     #[arg(long, value_name = "N", value_parser = positive, conflicts_with = "time")]
     pub count: Option<u64>,

@@ -105,6 +105,23 @@ fn connections_go_to_each_of_several_virtual_servers() {
 }
 
 #[test]
+fn nothing_is_opened_and_no_time_passes_before_the_lead_is_over() {
+    let sampled = ["--lead", "300ms", "--sample", "100ms", "--json"];
+    let output = output(&[&PAIR[..], &SLOW, &sampled].concat());
+    let text = stdout(&output);
+    let lines = text.strip_prefix("ready\n").unwrap().lines();
+    let told: Vec<Value> = lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let account = told.last().unwrap();
+    assert_eq!(
+        account["client"]["completed"], account["client"]["opened"],
+        "{account}"
+    );
+    assert!(account["elapsed_s"].as_f64() > Some(0.3), "{account}");
+}
+
+#[test]
 fn samples_show_when_a_backend_was_down() {
     // The outage is longer than this machine stands still: what is due meanwhile is not opened.
     let load = ["--rate", "100", "--count", "200", "--timeout", "60s"];
