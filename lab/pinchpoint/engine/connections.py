@@ -17,6 +17,7 @@ RING = 4096
 RETRY = "500ms:100"  # of a SYN that is not answered, until the connection has timed out
 LINK_S = 20.0  # a switch looks for a vhost server about once a second
 SAMPLED_S = 0.1
+CHECKS = 3  # of each backend by the balancer, before the first connection is due
 _GRACE_S = 2.0  # between SIGTERM, at which the engine prints its account, and SIGKILL
 _SAMPLE = b'{"type":"sample"'
 # How a connection may fail: fields of its client's account.
@@ -234,6 +235,7 @@ def command(
         *("--rate", str(max(1, round(load.rate_cps))), "--count", str(load.connections)),
         *("--requests", str(load.requests), "--timeout", f"{load.timeout_s}s", "--core", str(core), "--json"),
         *("--work", load.work, "--ramp", f"{load.ramp_s}s"),
+        *(("--lead", f"{CHECKS * service.health_s:.1f}s") if service.health_s is not None else ()),
         *("--hold", f"{load.hold_s}s", "--hold-before", str(load.hold_before)),
         *("--client-ports", f"{ports.first}-{ports.last}", *(["--one-isn"] if load.one_isn else [])),
         *("--rx-ring", ring, "--tx-ring", ring, *(["--order"] if load.in_order else [])),

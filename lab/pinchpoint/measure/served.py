@@ -133,14 +133,17 @@ def percentiles(name: str, times: Times | None, note: str) -> Iterator[Metric]:
         yield Metric(f"{name} p99", "ns", float(times.p99), note=note)
 
 
-def equal_by_chance(counts: Sequence[float]) -> float:
-    """That equal shares come out so unevenly or worse: Pearson's chi-square test."""
+def equal_by_chance(counts: Sequence[float], weights: Sequence[int] = ()) -> float:
+    """That shares by weights, equal without any, come out so unevenly or worse: Pearson's chi-square test."""
     from scipy.special import chdtrc  # half a second that only this needs
 
     if len(counts) < 2:
         return 1.0
-    mean = sum(counts) / len(counts)
-    return float(chdtrc(len(counts) - 1, math.fsum((count - mean) ** 2 for count in counts) / mean))
+    weights = weights or [1] * len(counts)
+    each = sum(counts) / sum(weights)
+    pairs = zip(counts, weights, strict=True)
+    squares = math.fsum((count - each * weight) ** 2 / (each * weight) for count, weight in pairs)
+    return float(chdtrc(len(counts) - 1, squares))
 
 
 @dataclass(frozen=True)

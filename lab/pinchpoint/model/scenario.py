@@ -1,9 +1,10 @@
 """What the user asked for: one scenario with every default filled in."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import gcd
 from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 from pinchpoint.model import addresses
@@ -95,6 +96,13 @@ class Scheduler(StrEnum):
 
     ROUND_ROBIN = "round-robin"
     HASH = "hash"  # of the client's address and port
+    SOURCE = "source-hash"  # of its address alone: all connections of a client go to one backend
+    LEAST = "least-connections"  # to the backend that has the fewest open ones
+
+    @property
+    def is_hash(self) -> bool:
+        """Whether each tuple has a backend of its own."""
+        return self in (Scheduler.HASH, Scheduler.SOURCE)
 
 
 class Mode(StrEnum):
@@ -130,11 +138,18 @@ class Backend:
 
     address: str
     port: int
+    weight: int = 1  # its share of the connections, relative to those of the others
 
     @property
     def end(self) -> str:
         """Its address and port in one word."""
         return addresses.end(self.address, self.port)
+
+
+def weights(backends: Sequence[Backend]) -> tuple[int, ...]:
+    """Of the backends, without a common divisor."""
+    divisor = gcd(*(backend.weight for backend in backends))
+    return tuple(backend.weight // divisor for backend in backends)
 
 
 DIRECT_MAC: Final = "02:00:00:00:0b:{:02x}"
@@ -143,10 +158,10 @@ DIRECT_MAC: Final = "02:00:00:00:0b:{:02x}"
 
 @dataclass(frozen=True)
 class Service:
-    """One virtual server and what is behind it."""
+    """One virtual server, or several with the same backends, and what is behind it."""
 
-    address: str
-    port: int
+    address: str  # of several virtual servers the first
+    port: int  # of several the first
     scheduler: Scheduler
     mode: Mode
     clients: Range  # addresses that connections come from
@@ -160,6 +175,35 @@ class Service:
     established_s: float | None = None  # a connection on which nothing is sent
     closed_s: float | None = None  # one that has closed
     client_ports: Range = Range(1025, 64511)  # of each client address
+    address_count: int = 1  # virtual servers in a row from `address`
+    port_count: int = 1  # and in a row from `port`, of each address
+    health_s: float | None = None  # how often the balancer checks its backends; None: never
+
+    @property
+    def virtual_count(self) -> int:
+        """How many virtual servers there are."""
+        return self.address_count * self.port_count
+
+    @property
+    def virtual(self) -> Range:
+        """The addresses of the virtual servers."""
+        return Range(addresses.number(self.address), self.address_count)
+
+    @property
+    def shown_ports(self) -> str:
+        """Their ports: `80` or `80-84`."""
+        return str(self.port) if self.port_count == 1 else f"{self.port}-{self.port + self.port_count - 1}"
+
+    @property
+    def listens(self) -> tuple[str, ...]:
+        """The ports of each virtual address in one word: `10.0.0.1:80-84`."""
+        each = (addresses.shown(self.virtual.first + n) for n in range(self.address_count))
+        return tuple(f"{addresses.bracketed(address)}:{self.shown_ports}" for address in each)
+
+    @property
+    def weights(self) -> tuple[int, ...]:
+        """Connections of each backend in a cycle of weighted round robin."""
+        return weights(self.backends)
 
     @property
     def locals(self) -> tuple[str, ...]:
@@ -169,8 +213,8 @@ class Service:
 
     @property
     def end(self) -> str:
-        """Its address and port in one word."""
-        return addresses.end(self.address, self.port)
+        """Its address and port in one word, of several as ranges: `10.0.0.1-10.0.0.3:80-84`."""
+        return f"{addresses.bracketed(self.virtual.as_addresses())}:{self.shown_ports}"
 
     @property
     def family(self) -> Family:

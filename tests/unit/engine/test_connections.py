@@ -67,6 +67,13 @@ def test_without_ports_of_its_own_a_load_has_the_service_s():
     assert "--one-isn" not in said()
 
 
+def test_all_virtual_servers_are_asked_and_backends_answer_checks_before():
+    several = replace(SERVICE, address_count=3, port_count=5)
+    assert value(said(service=several), "--to") == "10.0.0.100-10.0.0.102:80-84"
+    assert value(said(service=replace(SERVICE, health_s=0.5)), "--lead") == "1.5s"
+    assert "--lead" not in said()
+
+
 def test_the_account_of_a_sampled_load_has_its_samples():
     zeros = {name: 0 for name, kind in get_type_hints(Sample).items() if kind is int}
     sample = {"type": "sample", "elapsed_s": 0.1, **zeros, "backends": [], "completed": 7}

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pinchpoint.dut.device import Keys, RawScenario
-from pinchpoint.dut.services import Option, Services
+from pinchpoint.dut.services import BY_TUPLE, TRACKING, Services
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Unset
-from pinchpoint.model.scenario import Family, Mode, Range, Scheduler, Service
+from pinchpoint.model.scenario import Family, Mode, Range, Service
 
 PLACES = ("rx", "ring", "table", "rules", "tx")
 LARGEST_TABLE: Final = 1 << 22
@@ -162,7 +162,7 @@ KEYS = Keys(
         Key("seed", kinds.integer(1, (1 << 31) - 1), "Of the losses, and of a balancer's hashes.", 1),
         *BALANCING,
     ),
-    services=Services(tuple(Scheduler), tuple(Mode), tuple(Option), families=(Family.IPV4, Family.IPV6)),
+    services=Services(BY_TUPLE, tuple(Mode), TRACKING, families=(Family.IPV4, Family.IPV6)),
 )  # fmt: skip
 
 
