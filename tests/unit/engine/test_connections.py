@@ -56,6 +56,8 @@ def test_a_load_says_what_is_done_and_from_which_ports():
     assert value(argv, "--client-ports") == "2000-2009"
     assert (value(argv, "--work"), value(argv, "--hold"), value(argv, "--ramp")) == ("reset", "2.5s", "0.5s")
     assert "--one-isn" in argv
+    argv_of_sizes = said(replace(LOAD, request_bytes=100, answer_bytes=1440))
+    assert (value(argv_of_sizes, "--request-size"), value(argv_of_sizes, "--answer-size")) == ("100", "1440")
     assert not {"--order", "--sample"} & set(argv)
     argv = said(replace(LOAD, in_order=True, is_sampled=True))
     assert ("--order" in argv, value(argv, "--sample")) == (True, "0.1s")

@@ -272,6 +272,19 @@ def test_an_address_that_no_host_can_have_is_refused(change, key):
     assert key in problem(change)
 
 
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ("answer_bytes = 1", "expected a whole number from 64 to 1,440, found 1"),
+        ("answer_bytes = 1_048_576", "expected a whole number from 64 to 1,440"),
+        ("requests = 50\nrequest_bytes = 1440", "connections.requests: expected at most 42 of 1,440 bytes"),
+    ],
+)
+def test_what_the_engine_can_neither_ask_nor_answer_is_refused(keys, words):
+    asked = ('"verify"\n', f'"connections"\n[connections]\n{keys}\n')
+    assert words in problem(asked)
+
+
 def test_client_port_0_is_refused():
     message = problem(("port = 80\n", 'port = 80\nclient_ports = "0-0"\n'))
     assert "service.client_ports: expected ports from 1 on" in message
