@@ -115,6 +115,7 @@ impl Path {
             hold_ns: 0,
             hold_before: 0,
             retry: Retry::default(),
+            server_closes: false,
             opens_late: false,
         };
         let (ip, port) = backend();

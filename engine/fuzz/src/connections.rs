@@ -81,6 +81,7 @@ impl Ends {
                 after_ns: 200_000,
                 times: 2,
             },
+            server_closes: false,
             opens_late: false,
         };
         let macs = (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]));

@@ -22,6 +22,7 @@ mod connect_account;
 mod connect_args;
 mod connect_outages;
 mod connect_samples;
+mod connect_work;
 mod engine_args;
 mod flows;
 mod forward;

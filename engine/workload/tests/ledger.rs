@@ -89,6 +89,7 @@ fn connections(count: u64, rate: f64, now_ns: u64) -> Connections {
         timeout_ns: SECOND_NS,
         hold_ns: 0,
         hold_before: 0,
+        server_closes: false,
         opens_late: false,
         retry: Retry::default(),
     };

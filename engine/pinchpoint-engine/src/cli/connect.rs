@@ -1,7 +1,7 @@
 //! `connect` and `serve`: TCP connections over frames.
 
 use super::connect_account::Told;
-use super::connect_args::{ConnectArgs, ServeArgs, ServerArgs};
+use super::connect_args::{Closer, ConnectArgs, ServeArgs, ServerArgs};
 use super::connect_samples::Sampled;
 use super::standing_args::{StandingArgs, idle_word};
 use super::table::Paint;
@@ -40,11 +40,9 @@ pub(super) fn connect(args: &ConnectArgs, out: &mut File) -> Result<u8, Failure>
     }
     let (mac, next_hop) = (args.mac, args.first_hop());
     let direct = direct(args)?;
-    let servers = servers(
-        &args.servers,
-        args.sequence.map(|(_, servers)| servers),
-        direct,
-    )?;
+    let closes_after = (args.close == Closer::Backend).then_some(args.requests);
+    let first_seq = args.sequence.map(|(_, servers)| servers);
+    let servers = servers(&args.servers, first_seq, direct, closes_after)?;
     let (to, samples) = channel();
     let (sampler, by_tuple) = (args.sample.map(|ns| Samples::new(ns, to)), args.by_tuple);
     let (in_order, lead_ns) = (args.order, args.lead);
@@ -76,7 +74,7 @@ pub(super) fn connect(args: &ConnectArgs, out: &mut File) -> Result<u8, Failure>
 /// # Errors
 /// What is wrong with the command line, or which port could not be opened.
 pub(super) fn serve(args: &ServeArgs, out: &mut File) -> Result<u8, Failure> {
-    let servers = servers(&args.servers, None, None)?
+    let servers = servers(&args.servers, None, None, None)?
         .ok_or_else(|| Failure::usage("no backend: add --backend IP:PORT"))?;
     let make = move |ports: &[WorkerPort], now_ns: u64| {
         Connections::new(None, Some(servers(&ports[0])), ports.len(), now_ns)
@@ -145,6 +143,7 @@ fn servers(
     args: &ServerArgs,
     first_seq: Option<u32>,
     direct: Option<End>,
+    closes_after: Option<u32>,
 ) -> Result<Option<impl Fn(&WorkerPort) -> Server + use<>>, Failure> {
     let backends: Vec<End> = args.backend.iter().copied().map(End::from).collect();
     if let Some(twice) = (1..backends.len()).find(|&at| backends[..at].contains(&backends[at])) {
@@ -174,6 +173,7 @@ fn servers(
         // Sequence numbers shall differ from one start to the next, not be secret.
         let key = mix(u64::from(std::process::id()));
         let server = Server::new(&backends, own, answer_len, key).with_first_seq(first_seq);
+        let server = server.with_close(closes_after);
         server.with_outages(down.clone()).with_direct(direct)
     };
     Ok((!args.backend.is_empty()).then_some(make))

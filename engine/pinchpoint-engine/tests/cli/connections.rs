@@ -122,6 +122,23 @@ fn nothing_is_opened_and_no_time_passes_before_the_lead_is_over() {
 }
 
 #[test]
+fn a_backend_may_close_first() {
+    let told = account(&connect(&[
+        "--close",
+        "backend",
+        "--requests",
+        "2",
+        "--json",
+    ]));
+    let (client, backend) = (&told["client"], &told["server"]["backends"][0]);
+    assert_eq!(client["completed"], client["opened"], "{told}");
+    for key in ["syns", "fins"] {
+        assert_eq!(backend[key], client["opened"], "{key}: {told}");
+    }
+    assert_eq!(client["late"].as_u64(), Some(0), "{told}");
+}
+
+#[test]
 fn samples_show_when_a_backend_was_down() {
     // The outage is longer than this machine stands still: what is due meanwhile is not opened.
     let load = ["--rate", "100", "--count", "200", "--timeout", "60s"];

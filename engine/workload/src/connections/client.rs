@@ -1,5 +1,6 @@
 //! The client: opens connections as they are due and accounts for each.
 
+mod closing;
 mod timed;
 
 use super::answered::Answered;
@@ -271,13 +272,6 @@ impl Client {
             .segment(place, segment.ack, 0, RST, Content::Nothing)
     }
 
-    /// A repeated FIN is acknowledged, or a kernel would go on repeating it.
-    fn after_the_end(&mut self, arrived: &Arrived<'_, '_>) -> Option<Outgoing> {
-        self.counts.late += 1;
-        let asks = arrived.segment.has(FIN) && !arrived.segment.has(RST);
-        asks.then(|| self.acknowledge(arrived))
-    }
-
     fn acknowledge(&self, arrived: &Arrived<'_, '_>) -> Outgoing {
         let &Arrived { segment, place, .. } = arrived;
         self.sender
@@ -406,6 +400,8 @@ impl Client {
         self.outstanding.set(n, State::Answered);
         if segment.has(FIN) {
             self.close(n, now_ns);
+        } else if self.schedule.server_closes {
+            return self.acknowledge(arrived);
         }
         self.sender.fin(place, received)
     }
@@ -455,8 +451,11 @@ impl Client {
             now_ns,
         } = arrived;
         if segment.has(FIN) && sent == self.sender.plan.all_sent() && state == State::Answered {
-            // The other side closes on its own: its FIN crossed ours.
             self.close(place.n, now_ns);
+            if self.schedule.server_closes {
+                return Some(self.sender.fin(place, segment.end()));
+            }
+            // The other side closes on its own: its FIN crossed ours.
             let seq = segment.ack.wrapping_add(1);
             return Some(
                 self.sender
@@ -466,28 +465,6 @@ impl Client {
         let opens = sent == 1 && segment.window > 0 && state == State::Established;
         let asks = opens && self.may_ask(place.n, 0);
         asks.then(|| self.sender.request(place, 0, NOBODY, segment.end()))
-    }
-
-    fn on_fin_acknowledged(&mut self, arrived: &Arrived<'_, '_>) -> Option<Outgoing> {
-        if arrived.state != State::Answered {
-            self.counts.early += 1;
-            return None;
-        }
-        if !arrived.segment.has(FIN) {
-            return None;
-        }
-        self.close(arrived.place.n, arrived.now_ns);
-        Some(self.acknowledge(arrived))
-    }
-
-    fn close(&mut self, n: u64, now_ns: u64) {
-        self.times.close.record(n, self.asks_ns(n), now_ns);
-        self.complete(n);
-    }
-
-    fn complete(&mut self, n: u64) {
-        self.counts.completed += 1;
-        self.end(n);
     }
 
     #[inline(always)]

@@ -77,6 +77,7 @@ pub(crate) fn schedule(count: u64) -> Schedule {
         hold_ns: 0,
         hold_before: 0,
         retry: Retry::default(),
+        server_closes: false,
         opens_late: false,
     }
 }
