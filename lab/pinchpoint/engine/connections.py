@@ -10,7 +10,7 @@ import msgspec
 from pinchpoint.host.interface import CommandFailed, Environment, Host
 from pinchpoint.host.processes import end_processes
 from pinchpoint.model.errors import EngineError
-from pinchpoint.model.scenario import DIRECT_MAC, Established, Range, Segment, Service, Stream
+from pinchpoint.model.scenario import DIRECT_MAC, Closer, Established, Range, Segment, Service, Stream
 
 SPARE_S = 30.0  # for the start of the engine, its links, and a host that is busy
 RING = 4096
@@ -240,6 +240,7 @@ def command(
         *("--requests", str(load.requests), "--timeout", f"{load.timeout_s}s", "--core", str(core), "--json"),
         *("--request-size", str(load.request_bytes), "--answer-size", str(load.answer_bytes)),
         *("--work", load.work, "--ramp", f"{load.ramp_s}s"),
+        *(("--close", service.closes) if service.closes is not Closer.CLIENT else ()),
         *(("--lead", f"{CHECKS * service.health_s:.1f}s") if service.health_s is not None else ()),
         *("--hold", f"{load.hold_s}s", "--hold-before", str(load.hold_before)),
         *("--client-ports", f"{ports.first}-{ports.last}", *(["--one-isn"] if load.one_isn else [])),

@@ -105,6 +105,13 @@ class Scheduler(StrEnum):
         return self in (Scheduler.HASH, Scheduler.SOURCE)
 
 
+class Closer(StrEnum):
+    """Which side closes a connection first, so that it keeps the address and port in TIME-WAIT (RFC 9293)."""
+
+    CLIENT = "client"
+    BACKEND = "backend"
+
+
 class Mode(StrEnum):
     """What a balancer rewrites."""
 
@@ -178,6 +185,7 @@ class Service:
     address_count: int = 1  # virtual servers in a row from `address`
     port_count: int = 1  # and in a row from `port`, of each address
     health_s: float | None = None  # how often the balancer checks its backends; None: never
+    closes: Closer = Closer.CLIENT
 
     @property
     def virtual_count(self) -> int:

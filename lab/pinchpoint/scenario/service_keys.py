@@ -16,7 +16,7 @@ from pinchpoint.measure import registry as measures
 from pinchpoint.measure.kind import Arrays, MeasureKind, needed
 from pinchpoint.model import addresses, units
 from pinchpoint.model.limits import too_few
-from pinchpoint.model.scenario import Backend, Established, Family, Mode, Range, Scheduler, Segment, Service
+from pinchpoint.model.scenario import Backend, Closer, Established, Family, Mode, Range, Scheduler, Segment, Service
 
 ByTable = Mapping[str, Values]
 """The values of tables by their names."""
@@ -66,6 +66,9 @@ SERVICE: Final = Table(
             "How often the device checks its backends, seconds: by connections of its own, or by trying again after "
             "that time a backend that failed; docs/balancers.md says which. `change` shows how soon a failure is "
             "noticed.", Unset("never")),
+        Key("closes", kinds.word(*Closer),
+            "Which side closes a connection first: the client once it has its last answer, or the backend with that. A "
+            "proxy whose backends close first keeps no port in TIME-WAIT.", Closer.CLIENT.value),
         Key("client_port", kinds.port_name(), "The [[port]] behind which the clients are.", Computed("the first")),
         Key("server_port", kinds.port_name(), "The [[port]] behind which the backends are.", Computed("the second")),
     ),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinchpoint.engine.connections import Load, Sample, Tuples, command, connect
-from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service
+from pinchpoint.model.scenario import Backend, Closer, Mode, Range, Scheduler, Service
 
 SERVICE = Service(
     address="10.0.0.100",
@@ -73,7 +73,8 @@ def test_all_virtual_servers_are_asked_and_backends_answer_checks_before():
     several = replace(SERVICE, address_count=3, port_count=5)
     assert value(said(service=several), "--to") == "10.0.0.100-10.0.0.102:80-84"
     assert value(said(service=replace(SERVICE, health_s=0.5)), "--lead") == "1.5s"
-    assert "--lead" not in said()
+    assert value(said(service=replace(SERVICE, closes=Closer.BACKEND)), "--close") == "backend"
+    assert not {"--lead", "--close"} & set(said())
 
 
 def test_the_account_of_a_sampled_load_has_its_samples():

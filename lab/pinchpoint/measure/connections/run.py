@@ -316,7 +316,7 @@ class _Measured:
             return Sustained(None, None, words, None)
         prediction = figures.predicted(self._limits, asks.hold_s)
         if prediction is None:
-            return Sustained(None, None, "no limit says for how long a closed connection occupies a place", None)
+            return figures.unpredicted(self._limits, steady)
         if most_cps is not None and most_cps < figures.BORNE * prediction.cps:
             return figures.unlimited(prediction, most_cps, steady)
         if why := figures.why_not(prediction, burst_cps, asks.sustain_within_s):
