@@ -19,6 +19,7 @@ LINK_S = 20.0  # a switch looks for a vhost server about once a second
 SAMPLED_S = 0.1
 LEAST_BYTES, MOST_BYTES = 64, 1440  # of a request and an answer: what they say, one segment of either family
 MOST_ASKED = 61_438  # bytes of all requests of a connection: its sequence numbers tell it from others
+ASKED_S = 2.0  # until a kernel asks once more where a backend is that was not there before (arp(7), retrans_time)
 CHECKS = 3  # of each backend by the balancer, before the first connection is due
 _GRACE_S = 2.0  # between SIGTERM, at which the engine prints its account, and SIGKILL
 _SAMPLE = b'{"type":"sample"'
@@ -241,7 +242,7 @@ def command(
         *("--request-size", str(load.request_bytes), "--answer-size", str(load.answer_bytes)),
         *("--work", load.work, "--ramp", f"{load.ramp_s}s"),
         *(("--close", service.closes) if service.closes is not Closer.CLIENT else ()),
-        *(("--lead", f"{CHECKS * service.health_s:.1f}s") if service.health_s is not None else ()),
+        *(("--lead", f"{ASKED_S + CHECKS * service.health_s:.1f}s") if service.health_s is not None else ()),
         *("--hold", f"{load.hold_s}s", "--hold-before", str(load.hold_before)),
         *("--client-ports", f"{ports.first}-{ports.last}", *(["--one-isn"] if load.one_isn else [])),
         *("--rx-ring", ring, "--tx-ring", ring, *(["--order"] if load.in_order else [])),

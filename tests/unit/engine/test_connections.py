@@ -72,7 +72,7 @@ def test_without_ports_of_its_own_a_load_has_the_service_s():
 def test_all_virtual_servers_are_asked_and_backends_answer_checks_before():
     several = replace(SERVICE, address_count=3, port_count=5)
     assert value(said(service=several), "--to") == "10.0.0.100-10.0.0.102:80-84"
-    assert value(said(service=replace(SERVICE, health_s=0.5)), "--lead") == "1.5s"
+    assert value(said(service=replace(SERVICE, health_s=0.5)), "--lead") == "3.5s"
     assert value(said(service=replace(SERVICE, closes=Closer.BACKEND)), "--close") == "backend"
     assert not {"--lead", "--close"} & set(said())
 
