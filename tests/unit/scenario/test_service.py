@@ -119,7 +119,10 @@ def test_weights_are_told_without_their_common_divisor():
         ),
         ([('"10.0.0.100"', '"10.0.0.100-10.0.1.2"')], "10.0.1.1-10.0.1.2 is in service.clients and in service.address"),
         ([("port = 80\n", "port = 0\n")], "service.port: expected ports from 1 on"),
-        ([WEIGHED, ('"nft"', '"dpvs"')], "backend[2].weight: expected 1 of dpvs; haproxy, nft, nginx have weights"),
+        (
+            [WEIGHED, ('"nft"', '"dpvs"')],
+            "backend[2].weight: expected 1 of dpvs; haproxy, nft, nginx, reference have weights",
+        ),
         (
             [WEIGHED, ('"nft"', '"nginx"'), ("port = 80\n", 'port = 80\nscheduler = "least-connections"\n')],
             "what a weight does there is not verified",
