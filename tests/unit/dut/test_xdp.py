@@ -49,9 +49,9 @@ def test_a_program_of_the_user_s_is_attached_by_ip_and_its_maps_are_set():
 
 
 def test_without_an_object_there_are_no_maps_to_set_and_one_place():
-    with pytest.raises(InputError, match="expected none without dut.object"):
+    with pytest.raises(InputError, match=r"expected none without dut\.object"):
         scenario_of("xdp", more='[[map]]\nname = "m"\nkey = "00"\nvalue = "00"\n')
-    with pytest.raises(InputError, match='dut.attach: expected "generic" without dut.object'):
+    with pytest.raises(InputError, match=r'dut\.attach: expected "generic" without dut\.object'):
         scenario_of("xdp", dut='attach = "native"')
     with pytest.raises(InputError, match=r"dut\.object"):
         scenario_of("xdp", dut='object = "/tmp/lb.o"')
