@@ -75,6 +75,15 @@ SERVICE: Final = Table(
     measures=SERVED,
     also=THROUGH,
 )  # fmt: skip
+NOT_MEASURED: Final[Mapping[str, str]] = {
+    "service.protocol": "the engine opens TCP connections, and asks nothing by UDP",
+    "service.tls": "the engine has no TLS: it measures the connections below it",
+    "service.proxy_protocol": "the engine's backends do not read it",
+    "service.vlan": "the engine's connections have no tags",
+    "service.timestamps": "the engine's segments have no TCP time stamps",
+    "service.tcp_tw_reuse": "sysctls of TIME-WAIT are recorded, not set; service.closes says which side has it",
+}
+"""Keys that one would look for in [service], and why there are none."""
 ESTABLISHED: Final = Table(
     "established",
     "Connections to the [service] that are opened before frames are measured, and stand. The frames are TCP segments "

@@ -288,6 +288,12 @@ def test_what_the_engine_can_neither_ask_nor_answer_is_refused(keys, words):
     assert words in problem(asked)
 
 
+@pytest.mark.parametrize(("key", "why"), [('protocol = "udp"', "asks nothing by UDP"), ("tls = true", "has no TLS")])
+def test_what_the_engine_does_not_speak_is_refused_with_the_reason(key, why):
+    message = problem(("port = 80\n", f"port = 80\n{key}\n"))
+    assert f"service.{key.partition(' ')[0]}: unknown key; " in message and why in message
+
+
 def test_client_port_0_is_refused():
     message = problem(("port = 80\n", 'port = 80\nclient_ports = "0-0"\n'))
     assert "service.client_ports: expected ports from 1 on" in message
