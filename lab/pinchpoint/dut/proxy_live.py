@@ -210,6 +210,7 @@ class ProxyLive(softirq.KernelLive):
             Limit(Resource.ACCEPT_QUEUE, None, None, queues, refused=(overflows,)),  # a connection only passes it
             Limit(Resource.BACKEND, None, None, servers, refused=(failures, *self.no_answer)),
             Limit(Resource.WORKER, None, None, cores),
+            softirq.QDISC,
         )
 
     @contextmanager

@@ -31,7 +31,8 @@ from pinchpoint.model.trial import TrialValidity
 TRIES = 3  # of one load
 POLL_S = 0.05  # between two looks at what a balancer remembers
 SETUP_S = 1.0  # around a load, for estimates: the flush, the engine's start, counters read twice
-LIMITS: Final = {kind: Pinch.WORKER_CORE if kind is Resource.WORKER else Pinch[kind.name] for kind in Resource}
+_PINCHES: Final = {Resource.WORKER: Pinch.WORKER_CORE, Resource.QDISC: Pinch.NAMED_DROP}
+LIMITS: Final = {kind: _PINCHES.get(kind) or Pinch[kind.name] for kind in Resource}
 """The resources of a balancer as what a verdict names."""
 HINT = 'measure = "verify" shows what the service does with each; more established.timeout_s, or fewer connections'
 _HELD = (Resource.LOCAL_PORTS, Resource.TABLE, Resource.DESCRIPTORS)  # one place for each connection that stands

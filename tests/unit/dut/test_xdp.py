@@ -65,7 +65,10 @@ def test_its_counter_is_read_by_the_port_at_which_it_is(monkeypatch):
 def test_it_remembers_no_connection():
     balancer = xdp.Stateless()
     balancer.flush()
-    assert (balancer.tracked(), [limit.resource for limit in balancer.limits()]) == (0, [Resource.SOFTIRQ])
+    assert (balancer.tracked(), [limit.resource for limit in balancer.limits()]) == (
+        0,
+        [Resource.SOFTIRQ, Resource.QDISC],
+    )
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from pinchpoint.dut.addresses import TIMEOUT, read_sysctls
 from pinchpoint.dut.places import Places
 from pinchpoint.dut.program import braced
 from pinchpoint.dut.services import KERNELS_PORTS, await_forgotten, cycle, is_full, local_pool
-from pinchpoint.dut.softirq import BACKLOG
+from pinchpoint.dut.softirq import BACKLOG, QDISC
 from pinchpoint.host.interface import PROC, CommandFailed, Host
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.limits import Limit, Resource
@@ -327,6 +327,7 @@ class NftBalancer:
         limits = (
             Limit(Resource.TABLE, most, closed_s, table, ENTRIES, (FULL,)),
             Limit(Resource.SOFTIRQ, None, None, backlog, refused=("host/link/*/rx_dropped",)),
+            QDISC,
         )
         if not is_full(service):
             return limits

@@ -103,8 +103,9 @@ class Stateless:
     """A balancer that remembers no connection."""
 
     def limits(self) -> tuple[Limit, ...]:
-        """The backlog of its CPUs alone."""
-        return (Limit(Resource.SOFTIRQ, None, None, "netdev_max_backlog", refused=("host/link/*/rx_dropped",)),)
+        """The backlog of its CPUs, and what stands before its ports."""
+        backlog = Limit(Resource.SOFTIRQ, None, None, "netdev_max_backlog", refused=("host/link/*/rx_dropped",))
+        return backlog, softirq.QDISC
 
     def flush(self) -> None:
         """There is nothing to forget."""
