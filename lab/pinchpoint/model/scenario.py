@@ -1,13 +1,19 @@
 """What the user asked for: one scenario with every default filled in."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from math import gcd
 from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 from pinchpoint.model import addresses
+from pinchpoint.model.service import NAT as NAT
+from pinchpoint.model.service import Backend as Backend
+from pinchpoint.model.service import Closer as Closer
+from pinchpoint.model.service import Family as Family
+from pinchpoint.model.service import Mode as Mode
+from pinchpoint.model.service import Scheduler as Scheduler
+from pinchpoint.model.service import weights as weights
 
 MOST_PROBED: Final = 64
 """Pairs of cores that the engine probes around a trial at most (protocol/schema.json)."""
@@ -89,74 +95,6 @@ class Host:
     interface: str | None = None  # of the device's host, the end of a cable, instead of a veth pair
     end_interface: str | None = None  # of the host's machine, at the other end of the cable
     runs_on: str | None = None  # the machine that it is on by name; None: the device's
-
-
-class Scheduler(StrEnum):
-    """How connections are dealt to backends."""
-
-    ROUND_ROBIN = "round-robin"
-    HASH = "hash"  # of the client's address and port
-    SOURCE = "source-hash"  # of its address alone: all connections of a client go to one backend
-    LEAST = "least-connections"  # to the backend that has the fewest open ones
-
-    @property
-    def is_hash(self) -> bool:
-        """Whether each tuple has a backend of its own."""
-        return self in (Scheduler.HASH, Scheduler.SOURCE)
-
-
-class Closer(StrEnum):
-    """Which side closes a connection first, so that it keeps the address and port in TIME-WAIT (RFC 9293)."""
-
-    CLIENT = "client"
-    BACKEND = "backend"
-
-
-class Mode(StrEnum):
-    """What a balancer rewrites."""
-
-    FULL_NAT = "full-nat"  # both addresses: backends see one of the balancer's
-    DNAT = "dnat"  # the destination: backends see the client's
-    DIRECT = "direct-return"  # the Ethernet address alone: backends answer the client past it
-
-
-NAT: Final = (Mode.FULL_NAT, Mode.DNAT)
-"""The modes in which answers take the way back through the device."""
-
-
-class Family(StrEnum):
-    """Of which addresses the clients and the service are, and of which the backends."""
-
-    IPV4 = "IPv4"
-    IPV6 = "IPv6"
-    NAT64 = "NAT64"  # clients use IPv6, backends IPv4
-    NAT46 = "NAT46"  # the other way round
-
-    @classmethod
-    def of(cls, service: str, backend: str) -> "Family":
-        """By the address of the service and of a backend."""
-        words = {(False, False): cls.IPV4, (True, True): cls.IPV6, (True, False): cls.NAT64, (False, True): cls.NAT46}
-        return words[addresses.is_v6(service), addresses.is_v6(backend)]
-
-
-@dataclass(frozen=True)
-class Backend:
-    """A real server behind a balancer: where it listens, and its weight."""
-
-    address: str
-    port: int
-    weight: int = 1  # its share of the connections, relative to those of the others
-
-    @property
-    def end(self) -> str:
-        """Its address and port in one word."""
-        return addresses.end(self.address, self.port)
-
-
-def weights(backends: Sequence[Backend]) -> tuple[int, ...]:
-    """Of the backends, without a common divisor."""
-    divisor = gcd(*(backend.weight for backend in backends))
-    return tuple(backend.weight // divisor for backend in backends)
 
 
 DIRECT_MAC: Final = "02:00:00:00:0b:{:02x}"
