@@ -25,6 +25,7 @@ from pinchpoint.model.causes import Sign
 from pinchpoint.model.errors import BenchError, InputError, PinchpointError
 from pinchpoint.model.frames import is_group, macs
 from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place, Refused
+from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Guest, Port, Scenario
 from pinchpoint.model.trial import BusyBy, ThreadLoad
 from pinchpoint.observe.cpu import IRQ_TIME, CpuTime, is_configured, ticks_to_seconds
@@ -155,6 +156,10 @@ QUEUES = Place("queueing disciplines", _QUEUED, (f"{_QUEUE}/packets",), (
     DropCounter(f"{_QUEUE}/full", "queue of {port} full", Party.DUT, DropKind.KERNEL_QUEUE),
 ))  # fmt: skip
 """Between a device and its port (tc(8)); veth has none unless somebody adds one."""
+QDISC = Limit(
+    Resource.QDISC, None, None, "of the ports (tc)", refused=("host/queue/dut/*/shaped", "host/queue/dut/*/full")
+)
+"""What it takes from the connections of a balancer."""
 
 
 class Softnet(Collector):

@@ -7,6 +7,13 @@ from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 from pinchpoint.model import addresses
 from pinchpoint.model.site import Link, LinkEnd, Site
+from pinchpoint.model.service import NAT as NAT
+from pinchpoint.model.service import Backend as Backend
+from pinchpoint.model.service import Closer as Closer
+from pinchpoint.model.service import Family as Family
+from pinchpoint.model.service import Mode as Mode
+from pinchpoint.model.service import Scheduler as Scheduler
+from pinchpoint.model.service import weights as weights
 
 MOST_PROBED: Final = 64
 """Pairs of cores that the engine probes around a trial at most (protocol/schema.json)."""
@@ -95,63 +102,16 @@ class Host:
     runs_on: str | None = None  # the machine that it is on by name; None: the device's
 
 
-class Scheduler(StrEnum):
-    """How connections are dealt to backends."""
-
-    ROUND_ROBIN = "round-robin"
-    HASH = "hash"  # of the client's address and port
-
-
-class Mode(StrEnum):
-    """What a balancer rewrites."""
-
-    FULL_NAT = "full-nat"  # both addresses: backends see one of the balancer's
-    DNAT = "dnat"  # the destination: backends see the client's
-    DIRECT = "direct-return"  # the Ethernet address alone: backends answer the client past it
-
-
-NAT: Final = (Mode.FULL_NAT, Mode.DNAT)
-"""The modes in which answers take the way back through the device."""
-
-
-class Family(StrEnum):
-    """Of which addresses the clients and the service are, and of which the backends."""
-
-    IPV4 = "IPv4"
-    IPV6 = "IPv6"
-    NAT64 = "NAT64"  # clients use IPv6, backends IPv4
-    NAT46 = "NAT46"  # the other way round
-
-    @classmethod
-    def of(cls, service: str, backend: str) -> "Family":
-        """By the address of the service and of a backend."""
-        words = {(False, False): cls.IPV4, (True, True): cls.IPV6, (True, False): cls.NAT64, (False, True): cls.NAT46}
-        return words[addresses.is_v6(service), addresses.is_v6(backend)]
-
-
-@dataclass(frozen=True)
-class Backend:
-    """A real server behind a balancer: where it listens, and its weight."""
-
-    address: str
-    port: int
-
-    @property
-    def end(self) -> str:
-        """Its address and port in one word."""
-        return addresses.end(self.address, self.port)
-
-
 DIRECT_MAC: Final = "02:00:00:00:0b:{:02x}"
 """The Ethernet address of a backend by its number, for direct return: IP addresses cannot identify it there."""
 
 
 @dataclass(frozen=True)
 class Service:
-    """One virtual server and what is behind it."""
+    """One virtual server, or several with the same backends, and what is behind it."""
 
-    address: str
-    port: int
+    address: str  # of several virtual servers the first
+    port: int  # of several the first
     scheduler: Scheduler
     mode: Mode
     clients: Range  # addresses that connections come from
@@ -165,6 +125,36 @@ class Service:
     established_s: float | None = None  # a connection on which nothing is sent
     closed_s: float | None = None  # one that has closed
     client_ports: Range = Range(1025, 64511)  # of each client address
+    address_count: int = 1  # virtual servers in a row from `address`
+    port_count: int = 1  # and in a row from `port`, of each address
+    health_s: float | None = None  # how often the balancer checks its backends; None: never
+    closes: Closer = Closer.CLIENT
+
+    @property
+    def virtual_count(self) -> int:
+        """How many virtual servers there are."""
+        return self.address_count * self.port_count
+
+    @property
+    def virtual(self) -> Range:
+        """The addresses of the virtual servers."""
+        return Range(addresses.number(self.address), self.address_count)
+
+    @property
+    def shown_ports(self) -> str:
+        """Their ports: `80` or `80-84`."""
+        return str(self.port) if self.port_count == 1 else f"{self.port}-{self.port + self.port_count - 1}"
+
+    @property
+    def listens(self) -> tuple[str, ...]:
+        """The ports of each virtual address in one word: `10.0.0.1:80-84`."""
+        each = (addresses.shown(self.virtual.first + n) for n in range(self.address_count))
+        return tuple(f"{addresses.bracketed(address)}:{self.shown_ports}" for address in each)
+
+    @property
+    def weights(self) -> tuple[int, ...]:
+        """Connections of each backend in a cycle of weighted round robin."""
+        return weights(self.backends)
 
     @property
     def locals(self) -> tuple[str, ...]:
@@ -174,8 +164,8 @@ class Service:
 
     @property
     def end(self) -> str:
-        """Its address and port in one word."""
-        return addresses.end(self.address, self.port)
+        """Its address and port in one word, of several as ranges: `10.0.0.1-10.0.0.3:80-84`."""
+        return f"{addresses.bracketed(self.virtual.as_addresses())}:{self.shown_ports}"
 
     @property
     def family(self) -> Family:

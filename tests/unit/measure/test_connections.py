@@ -279,3 +279,21 @@ def test_work_that_the_engine_does_not_know_is_refused(text):
     with pytest.raises(MismatchError):
         work().read(text)
     assert work().read("request:98,reset:2") == "request:98,reset:2"
+
+
+def test_where_no_place_is_kept_the_completed_rate_goes_on_for_ever():
+    result = measured(Balancer(places=100_000, held_s=0.0, capacity_cps=1000.0, queue=200.0), steady_s=4.0)
+    figures = metrics(result)
+    assert figures["sustained rate"].value == figures["completed rate"].value
+    assert figures["sustained rate"].note.startswith("the completed rate: no place is kept")
+    assert result.verdict.headline.endswith("sustained: what ends the completed rate")
+
+
+def test_goodput_is_that_of_completed_answers():
+    result = measured(
+        Balancer(places=100_000, capacity_cps=1000.0, queue=200.0), steady_s=4.0, requests=3, answer_bytes=1000
+    )
+    figures = metrics(result)
+    assert figures["goodput"].value == pytest.approx(24_000 * figures["completed rate"].value)
+    mixed = measured(Balancer(places=100_000, capacity_cps=1000.0, queue=200.0), steady_s=4.0, work="request:9,reset:1")
+    assert "goodput" not in metrics(mixed)

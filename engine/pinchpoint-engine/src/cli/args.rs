@@ -1,6 +1,7 @@
 //! The command line, and its help.
 
 use super::balance_args::BalanceArgs;
+use super::balance_xdp::BalanceXdpArgs;
 use super::connect_args::{ConnectArgs, ServeArgs};
 use super::engine_args::{EngineArgs, OutputArgs};
 use super::forward_args::ForwardArgs;
@@ -94,6 +95,8 @@ pub enum Command {
     Forward(Box<ForwardArgs>),
     /// Balance TCP connections between two ports as a device of known limits, time-outs and faults
     Balance(Box<BalanceArgs>),
+    /// Balance TCP connections in the kernel by an XDP program: Maglev's hash, direct return
+    BalanceXdp(Box<BalanceXdpArgs>),
     /// List the backends: which can be used here, why others cannot, and what to do about it
     Backends(BackendsArgs),
     /// Print a completion script for a shell

@@ -1,7 +1,7 @@
 //! `connect` and `serve`: TCP connections over frames.
 
 use super::connect_account::Told;
-use super::connect_args::{ConnectArgs, ServeArgs, ServerArgs};
+use super::connect_args::{Closer, ConnectArgs, ServeArgs, ServerArgs};
 use super::connect_samples::Sampled;
 use super::standing_args::{StandingArgs, idle_word};
 use super::table::Paint;
@@ -40,18 +40,19 @@ pub(super) fn connect(args: &ConnectArgs, out: &mut File) -> Result<u8, Failure>
     }
     let (mac, next_hop) = (args.mac, args.first_hop());
     let direct = direct(args)?;
-    let servers = servers(
-        &args.servers,
-        args.sequence.map(|(_, servers)| servers),
-        direct,
-    )?;
+    let closes_after = (args.close == Closer::Backend).then_some(args.requests);
+    let first_seq = args.sequence.map(|(_, servers)| servers);
+    let servers = servers(&args.servers, first_seq, direct, closes_after)?;
     let (to, samples) = channel();
     let (sampler, by_tuple) = (args.sample.map(|ns| Samples::new(ns, to)), args.by_tuple);
-    let in_order = args.order;
+    let (in_order, lead_ns) = (args.order, args.lead);
     let make = move |ports: &[WorkerPort], now_ns: u64| {
         let own = mac.or_else(|| ports[0].port.mac()).unwrap_or(CLIENT_MAC);
         let client = ClientEnd::new(plan, schedule, own, next_hop);
-        let client = client.by_tuple(by_tuple).in_order(in_order);
+        let client = client
+            .by_tuple(by_tuple)
+            .in_order(in_order)
+            .with_lead(lead_ns);
         let servers = servers.and_then(|make| ports.get(1).map(make));
         Connections::new(Some(client), servers, ports.len(), now_ns).with_samples(sampler)
     };
@@ -73,7 +74,7 @@ pub(super) fn connect(args: &ConnectArgs, out: &mut File) -> Result<u8, Failure>
 /// # Errors
 /// What is wrong with the command line, or which port could not be opened.
 pub(super) fn serve(args: &ServeArgs, out: &mut File) -> Result<u8, Failure> {
-    let servers = servers(&args.servers, None, None)?
+    let servers = servers(&args.servers, None, None, None)?
         .ok_or_else(|| Failure::usage("no backend: add --backend IP:PORT"))?;
     let make = move |ports: &[WorkerPort], now_ns: u64| {
         Connections::new(None, Some(servers(&ports[0])), ports.len(), now_ns)
@@ -110,18 +111,20 @@ fn direct(args: &ConnectArgs) -> Result<Option<End>, Failure> {
     if !args.direct_return {
         return Ok(None);
     }
-    let backends = &args.servers.backend;
+    let (to, backends) = (args.to.first, &args.servers.backend);
+    if args.to.addresses * args.to.ports > 1 {
+        return Err(Failure::usage(
+            "--to: expected one address and port with --direct-return",
+        ));
+    }
     for (number, one) in backends.iter().enumerate() {
         let twice = backends[..number]
             .iter()
             .any(|other| other.ip() == one.ip());
-        let expected = if one.port() != args.to.port() {
-            format!(
-                "port {}, which --direct-return leaves in place",
-                args.to.port()
-            )
-        } else if one.is_ipv4() != args.to.is_ipv4() {
-            format!("an address of the same family as --to {}", args.to)
+        let expected = if one.port() != to.port() {
+            format!("port {}, which --direct-return leaves in place", to.port())
+        } else if one.is_ipv4() != to.is_ipv4() {
+            format!("an address of the same family as --to {to}")
         } else if twice {
             "each address once with --direct-return".to_owned()
         } else {
@@ -131,7 +134,7 @@ fn direct(args: &ConnectArgs) -> Result<Option<End>, Failure> {
             "--backend {one}: expected {expected}"
         )));
     }
-    Ok(Some(args.to.into()))
+    Ok(Some(to.into()))
 }
 
 /// What makes the servers of the first port that has them;
@@ -140,6 +143,7 @@ fn servers(
     args: &ServerArgs,
     first_seq: Option<u32>,
     direct: Option<End>,
+    closes_after: Option<u32>,
 ) -> Result<Option<impl Fn(&WorkerPort) -> Server + use<>>, Failure> {
     let backends: Vec<End> = args.backend.iter().copied().map(End::from).collect();
     if let Some(twice) = (1..backends.len()).find(|&at| backends[..at].contains(&backends[at])) {
@@ -169,6 +173,7 @@ fn servers(
         // Sequence numbers shall differ from one start to the next, not be secret.
         let key = mix(u64::from(std::process::id()));
         let server = Server::new(&backends, own, answer_len, key).with_first_seq(first_seq);
+        let server = server.with_close(closes_after);
         server.with_outages(down.clone()).with_direct(direct)
     };
     Ok((!args.backend.is_empty()).then_some(make))

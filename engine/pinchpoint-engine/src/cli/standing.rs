@@ -161,7 +161,7 @@ fn open(request: &OpenRequest, cancelled: &AtomicBool) -> Result<Option<Vec<Work
     Ok(await_links(&mut ports, patience)?.then_some(ports))
 }
 
-fn missing(error: OpenError) -> Failure {
+pub(super) fn missing(error: OpenError) -> Failure {
     Failure {
         status: usage::EXIT_MISSING,
         message: error.message,

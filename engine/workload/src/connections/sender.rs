@@ -68,7 +68,7 @@ impl Sender {
             from: self.macs.0,
             to: self.macs.1,
             src: self.plan.tuple(place),
-            dst: self.plan.service,
+            dst: self.plan.service_of(place),
             seq,
             ack,
             flags,

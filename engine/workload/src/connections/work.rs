@@ -39,6 +39,7 @@ pub struct ClientEnd {
     next_hop: NextHop,
     by_tuple: bool,
     in_order: bool,
+    lead_ns: u64,
     asked_ns: u64,
     /// From when the next hop is known.
     client: Option<Client>,
@@ -102,6 +103,7 @@ impl ClientEnd {
             next_hop,
             by_tuple: false,
             in_order: false,
+            lead_ns: 0,
             asked_ns: 0,
             client: None,
         }
@@ -119,9 +121,15 @@ impl ClientEnd {
         Self { in_order, ..self }
     }
 
+    /// The same client, whose first connection is due so long after its next hop is known.
+    #[must_use]
+    pub fn with_lead(self, lead_ns: u64) -> Self {
+        Self { lead_ns, ..self }
+    }
+
     fn begin(&mut self, next_hop: Mac, now_ns: u64) {
         let macs = (self.own, next_hop);
-        let mut client = Client::new(self.plan, self.schedule, macs, now_ns);
+        let mut client = Client::new(self.plan, self.schedule, macs, now_ns + self.lead_ns);
         if self.by_tuple {
             client.remember_tuples();
         }

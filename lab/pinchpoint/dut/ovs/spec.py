@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from pinchpoint.dut.device import Items, Keys, Types
-from pinchpoint.dut.services import Option, Services
+from pinchpoint.dut.services import TRACKING, Services
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table, Unset
 from pinchpoint.model.scenario import NAT, Host, Port, Range, Scenario, Scheduler
@@ -347,7 +347,7 @@ KEYS = Keys(
     actions=_ACTIONS,
     settings=kinds.config(RESERVED_CONFIG),
     cabled=lambda dut: dut.get("datapath", "dpdk") != "dpdk",
-    services=Services((Scheduler.HASH,), NAT, tuple(Option)),
+    services=Services((Scheduler.HASH,), NAT, TRACKING),
     items={
         "flows": Items("OpenFlow rules", ("process", "file", "bundle"), "the bridge's tables, asked by OpenFlow, held"),
         "ports": Items("ports of the first bridge", ("process", "transaction"), "the datapath showed", {
