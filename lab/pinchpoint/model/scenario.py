@@ -6,7 +6,6 @@ from enum import StrEnum
 from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 from pinchpoint.model import addresses
-from pinchpoint.model.site import Link, LinkEnd, Site
 from pinchpoint.model.service import NAT as NAT
 from pinchpoint.model.service import Backend as Backend
 from pinchpoint.model.service import Closer as Closer
@@ -14,6 +13,7 @@ from pinchpoint.model.service import Family as Family
 from pinchpoint.model.service import Mode as Mode
 from pinchpoint.model.service import Scheduler as Scheduler
 from pinchpoint.model.service import weights as weights
+from pinchpoint.model.site import Link, LinkEnd, Site
 
 MOST_PROBED: Final = 64
 """Pairs of cores that the engine probes around a trial at most (protocol/schema.json)."""
