@@ -189,6 +189,7 @@ class DroppingRule:
     match: str  # with its priority
     packets: int
     follows_tracking: bool  # it, or another rule of its table, matches on what connection tracking found
+    logical: str = ""  # of what an SDN controller made it
 
     def of_bridge(self, bridge: str) -> str:
         """The name of the counter of the frames that it dropped."""
@@ -225,7 +226,9 @@ class RuleListing(Listing):
             earlier = before.rules[name].packets if name in before.rules else 0
             grown[name] = rule.packets - (earlier if earlier <= rule.packets else 0)
         tracked = sum(grown[name] for name, rule in self.rules.items() if rule.follows_tracking)
-        return {BY_RULES: sum(grown.values()), BY_TRACKING: tracked} | {name: n for name, n in grown.items() if n}
+        told = {name: f" ({rule.logical})" if rule.logical else "" for name, rule in self.rules.items()}
+        named = {f"{name}{told[name]}": frames for name, frames in grown.items() if frames}
+        return {BY_RULES: sum(grown.values()), BY_TRACKING: tracked} | named
 
 
 def first_table(text: str) -> tuple[int, int]:

@@ -20,6 +20,7 @@ from pinchpoint.dut.ovs.collectors import MODULES
 from pinchpoint.dut.ovs.in_service import attach
 from pinchpoint.dut.ovs.kinds import kinds_of
 from pinchpoint.dut.ovs.live import OvsLive
+from pinchpoint.dut.ovs.ovn import logical_names
 from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.ports import RULE_SYNTAX, refused_rule, refused_rules, refused_vdpa
 from pinchpoint.dut.ovs.spec import (
@@ -283,6 +284,10 @@ class OvsDevice(counters.CountedDevice):
     def of_texts(self, texts: Mapping[str, str]) -> TextReading | None:
         """What its commands printed."""
         return printed_texts.read(texts)
+
+    def logical_names(self, seen: Mapping[str, float]) -> Mapping[str, str]:
+        """Of an OVN host."""
+        return logical_names(seen)
 
     def watched_graph(self, variant: str, seen: Mapping[str, float], ports: Sequence[str]) -> HopGraph:
         """By datapath and kinds of ports, from where the switch itself counts."""
