@@ -32,6 +32,16 @@ def test_frames_go_through_every_guest_and_the_account_closes(nothing_left, name
     assert guests.frames_out >= passes * account.received
 
 
+@pytest.mark.needs("qemu")
+def test_frames_go_through_a_virtual_machine(nothing_left):
+    text = (SHIPPED / "1-pvp.toml").read_text()
+    wanted = parse(text.replace('forwards_to = "vm2"', 'forwards_to = "vm2"\nforwards_in = "vm"'), "vm.toml")
+    with stands(wanted) as setup:
+        account = trial(setup, load_fps=500, duration_s=1.0).ledger
+    assert account.received > 0
+    assert places(account)["guests forward"].frames_in >= account.received
+
+
 @pytest.mark.parametrize(("start", "end"), [("vm", "uplink"), ("uplink", "vm")])
 def test_a_tap_beside_a_vhost_user_port_forwards_and_the_account_closes(nothing_left, start, end):
     wanted = load(SHIPPED / "3-mixed-bridge.toml")

@@ -8,7 +8,7 @@ import pytest
 from trials import engine_result, port, stream_counts
 
 from pinchpoint.account import ledger
-from pinchpoint.bench.resource import Command, Daemon
+from pinchpoint.bench.resource import Command, Daemon, TextFile
 from pinchpoint.dut import registry
 from pinchpoint.dut.device import Pages
 from pinchpoint.dut.places import Places
@@ -83,6 +83,21 @@ def test_a_guest_is_testpmd_between_two_sockets_that_the_switch_connects_to():
     assert "-l 0,2 --main-lcore 0" in words, "a CPU that neither engine nor switch has"
 
 
+def test_a_machine_shares_its_memory_with_the_switch_and_bridges_its_interfaces():
+    resources = planned(pvp(vm1='forwards_in = "vm"\nforward_cpu = 3'))
+    guest = next(one for one in resources if isinstance(one, Daemon) and one.name == "guest-vm1")
+    words = " ".join(guest.argv)
+    assert "-object memory-backend-memfd,id=shared,size=256M,share=on" in words and "memory-backend=shared" in words
+    assert f"socket,id=ring0,path={PLACE}/vhost-vm1.sock,server=on" in words
+    assert "vhost-user,id=net1,chardev=ring1" in words
+    assert guest.cpus == (3,)
+    (script,) = [one for one in resources if isinstance(one, TextFile) and one.path.endswith("guest-vm1.sh")]
+    assert f"pinchpoint.init={script.path}" in words
+    assert "ip link set dev eth1 master forward up" in script.lines
+    assert resources.index(script) < resources.index(guest)
+    assert registry.device("ovs").pages(pvp(vm1='forwards_in = "vm"')) < registry.device("ovs").pages(pvp())
+
+
 def test_it_takes_memory_of_its_own():
     device, wanted = registry.device("ovs"), pvp()
     without = replace(wanted, dut=replace(wanted.dut, inner=()))
@@ -133,6 +148,7 @@ def test_no_experiment_takes_frames_past_their_guest():
         ({"vm2": "queues = 2"}, "port[4].queues: expected 1 where a guest"),
         ({"vm1": "forward_cpu = 0"}, "port[3].forward_cpu: expected a CPU other than engine.cpus"),
         ({"vm2": "forward_cpu = 3"}, "port[4].forward_cpu: expected forwards_to with it"),
+        ({"vm2": 'forwards_in = "vm"'}, "port[4].forwards_in: expected forwards_to with it"),
         ({"start": "vm1"}, "stream[1].from: expected a port with the engine at its other end"),
     ],
 )

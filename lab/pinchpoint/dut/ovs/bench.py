@@ -8,9 +8,10 @@ from pinchpoint.bench.resource import AnyResource, Daemon, Namespace, Uptime
 from pinchpoint.dut import attach, nics, remote_endpoints
 from pinchpoint.dut.device import Pages
 from pinchpoint.dut.ovs import balancing, configured, guests
+from pinchpoint.dut.ovs.kinds import linked, read_by_main
 from pinchpoint.dut.ovs.places import OvsPlaces, quoted
 from pinchpoint.dut.ovs.ports import bridges, extra_ports, rules, underlay_routes, vdpa_known
-from pinchpoint.dut.ovs.spec import CONFIG_KEYS, IN_KERNEL, Datapath, OvsDut, linked, ports, read_by_main, spec
+from pinchpoint.dut.ovs.spec import CONFIG_KEYS, IN_KERNEL, Datapath, OvsDut, ports, spec
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.model.scenario import Host, Scenario
 
@@ -166,7 +167,7 @@ def bench(
         *extra_ports(scenario, places),
         *rules(scenario, places),
         *balancing.resources(scenario, places),
-        *guests.daemons(scenario, places),
+        *guests.resources(scenario, places),
         *_relays(scenario, places, engine),
     ]
 
@@ -177,7 +178,7 @@ def ends_with_the_switch(scenario: Scenario, places: OvsPlaces, resources: Seque
     What its database holds comes back by itself: bridges, ports, mirrors, settings; guests wait for it.
     """
     held = (bridges(scenario, places), *configured.mirrors(scenario, places), *extra_ports(scenario, places))
-    lasting: list[AnyResource] = [*held, *guests.daemons(scenario, places)]
+    lasting: list[AnyResource] = [*held, *guests.resources(scenario, places)]
     switch = next(n for n, resource in enumerate(resources) if isinstance(resource, Daemon) and resource.name == SWITCH)
     return [resource for resource in resources[switch:] if resource not in lasting]
 

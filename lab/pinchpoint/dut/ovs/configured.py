@@ -6,8 +6,9 @@ Commands of ovs-vsctl(8) and ovs-ofctl(8); columns: ovs-vswitchd.conf.db(5), Int
 from collections.abc import Iterator, Sequence
 
 from pinchpoint.bench.resource import AnyResource, Command, TextFile
+from pinchpoint.dut.ovs.kinds import own_kind
 from pinchpoint.dut.ovs.places import OvsPlaces, quoted
-from pinchpoint.dut.ovs.spec import MADE_BY_SWITCH, Bridge, OvsPort, every_port, kind_of, ports, spec
+from pinchpoint.dut.ovs.spec import MADE_BY_SWITCH, Bridge, OvsPort, every_port, ports, spec
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.scenario import Scenario
@@ -72,7 +73,7 @@ def mirrors(scenario: Scenario, places: OvsPlaces) -> list[Command]:
 
 def links_up(scenario: Scenario, places: OvsPlaces) -> list[Command]:
     """The interfaces that the switch makes are down at first."""
-    made = [port.name for port in ports(scenario) if kind_of(scenario, port) in MADE_BY_SWITCH]
+    made = [port.name for port in ports(scenario) if own_kind(scenario, port) in MADE_BY_SWITCH]
     return [Command(("ip", "-n", places.dut_netns, "link", "set", "dev", name, "up")) for name in made]
 
 

@@ -18,7 +18,7 @@ from pinchpoint.dut.ovs import counters, guests, hops, reading
 from pinchpoint.dut.ovs import texts as printed_texts
 from pinchpoint.dut.ovs.collectors import MODULES
 from pinchpoint.dut.ovs.in_service import attach
-from pinchpoint.dut.ovs.kinds import kinds_of
+from pinchpoint.dut.ovs.kinds import kinds_of, of_other_kinds, own_kind
 from pinchpoint.dut.ovs.live import OvsLive
 from pinchpoint.dut.ovs.ovn import logical_names
 from pinchpoint.dut.ovs.places import OvsPlaces
@@ -34,8 +34,6 @@ from pinchpoint.dut.ovs.spec import (
     TYPES,
     Datapath,
     OvsPort,
-    kind_of,
-    of_other_kinds,
     pinned_queues,
     rules,
     spec,
@@ -68,7 +66,6 @@ STARTERS = (
 )  # fmt: skip
 _STARTERS = dict(zip((Datapath.DPDK, Datapath.AF_PACKET), STARTERS, strict=True))
 _BACKENDS: Mapping[Datapath, BackendName] = {Datapath.DPDK: "dpdk", Datapath.AF_XDP: "af_xdp"}  # of others: af_packet
-_GUEST_S = 6.0  # testpmd takes up to three seconds to end
 _FIRST_LINE = re.compile(r"\S+ \(Open vSwitch\) \S+")
 
 
@@ -152,7 +149,7 @@ class OvsBench(device.Bench):
 
     def attachment(self, number: int, port: Port) -> Attachment:
         """A vhost-user server, a NIC, the far end of a veth pair, or what the switch made. Raises InputError."""
-        kind = kind_of(self.scenario, port)
+        kind = own_kind(self.scenario, port)
         if spec(self.scenario).datapath is Datapath.DPDK and kind not in LINKED | MADE_BY_SWITCH:
             return by_dpdk(self.scenario, self.places, number, port)
         end = by_veth(self.scenario, self.places, port, "af_xdp" if kind == AFXDP else "af_packet")
@@ -223,8 +220,8 @@ class OvsDevice(counters.CountedDevice):
         dut = spec(scenario)
         answers = sum(responder.ipv4.count for responder in dut.arp_responders)
         ports_s = _BRIDGE_S * (len(dut.bridges) - 1) + _PORT_S * dut.extra_ports.count
-        guests_s = _GUEST_S * len(dut.guests)
-        return _STANDING_S[dut.datapath] + _RULE_S * (rules(scenario) + answers) + ports_s + guests_s
+        switch_s = _STANDING_S[dut.datapath] + _RULE_S * (rules(scenario) + answers) + ports_s
+        return switch_s + guests.standing_s(scenario)
 
     def contents(self, scenario: Scenario) -> Mapping[str, int]:
         """OpenFlow rules and idle ports."""

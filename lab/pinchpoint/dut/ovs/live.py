@@ -19,9 +19,10 @@ from pinchpoint.dut.ovs.bench import ends_with_the_switch, switch_versions
 from pinchpoint.dut.ovs.bulk import Flows
 from pinchpoint.dut.ovs.bulk import Ports as BulkPorts
 from pinchpoint.dut.ovs.collectors import Database, DroppingRules, PmdThreads, Ports, TcFilters, of_datapath
+from pinchpoint.dut.ovs.kinds import linked, read_by_main
 from pinchpoint.dut.ovs.places import OvsPlaces, Unixctl, UnixctlError
 from pinchpoint.dut.ovs.ports import switch_ports
-from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, OvsDut, ends, linked, read_by_main, rules, spec
+from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, OvsDut, ends, rules, spec
 from pinchpoint.dut.program import kept_log
 from pinchpoint.host.interface import Host
 from pinchpoint.model.errors import DutError

@@ -1,12 +1,13 @@
 """What a file may say of a switch's ports beside their names: kinds, MTUs, VLANs, limits, bonds, mirrors, guests."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from pinchpoint.dut.attach import HEADERS, STANDARD_MTU
 from pinchpoint.dut.device import RawScenario
 from pinchpoint.dut.ovs.spec import (
     AFXDP,
+    CONTAINER,
     FIRST_BRIDGE,
     IN_KERNEL,
     LARGEST_FRAME,
@@ -89,29 +90,30 @@ def _check_mtus(raw: RawScenario, ports: Mapping[str, Element]) -> None:
 
 def _check_guests(raw: RawScenario, ports: Mapping[str, Element]) -> None:
     """A guest has two vhost-user ports of its own."""
-    ends = dict[str, str]()  # port -> the key that made it one of a guest
+    ends = set[str]()
     for port in raw.ports:
         name, other = port.values.get("name", ""), port.values.get("forwards_to")
-        if other is None:
-            if port.values.get("forward_cpu") is not None:
-                raw.problem((*port.at, "forward_cpu"), "expected forwards_to with it")
-            continue
         at = (*port.at, "forwards_to")
-        if other not in ports or other == name:
+        if other is None:
+            _refuse_guests_keys(raw, port)
+        elif other not in ports or other == name:
             others = ", ".join(known for known in ports if known != name) or "there is none"
             raw.mismatch(at, f"the name of another [[port]] ({others})", other)
-            continue
-        for end in (name, other):
-            if end in ends:
+        else:
+            for end in sorted(ends & {name, other}):
                 raw.problem(at, f'expected two ports of one guest alone, found "{end}" at two')
-            ends[end] = name
-        if port.values.get("forward_cpu") in raw.tables["engine"].get("cpus", ()):
-            raw.mismatch((*port.at, "forward_cpu"), "a CPU other than engine.cpus", port.values["forward_cpu"])
-        if (datapath := raw.dut.get("datapath")) not in (None, Datapath.DPDK):
-            raw.mismatch(at, f'none where dut.datapath is "{datapath}": guests are at vhost-user rings', other)
-    for port in (ports[name] for name in ends if name in ports):
+            ends |= {name, other}
+            if (datapath := raw.dut.get("datapath")) not in (None, Datapath.DPDK):
+                raw.mismatch(at, f'none where dut.datapath is "{datapath}": guests are at vhost-user rings', other)
+    for port in (ports[name] for name in ports if name in ends):
         _check_guests_port(raw, port)
     _refuse_ends(raw, ends)
+
+
+def _refuse_guests_keys(raw: RawScenario, port: Element) -> None:
+    for key in ("forward_cpu", "forwards_in"):
+        if port.values.get(key) not in (None, CONTAINER):
+            raw.problem((*port.at, key), "expected forwards_to with it")
 
 
 def _check_guests_port(raw: RawScenario, port: Element) -> None:
@@ -121,9 +123,11 @@ def _check_guests_port(raw: RawScenario, port: Element) -> None:
         raw.mismatch((*port.at, "queues"), f"1 where {where}", port.values["queues"])
     if port.values.get("ring_layout", SPLIT) != SPLIT:
         raw.mismatch((*port.at, "ring_layout"), f'"{SPLIT}" where {where}', port.values["ring_layout"])
+    if port.values.get("forward_cpu") in raw.tables["engine"].get("cpus", ()):
+        raw.mismatch((*port.at, "forward_cpu"), "a CPU other than engine.cpus", port.values["forward_cpu"])
 
 
-def _refuse_ends(raw: RawScenario, guests: Mapping[str, str]) -> None:
+def _refuse_ends(raw: RawScenario, guests: Collection[str]) -> None:
     """Traffic begins and ends at the engine."""
     told = "a port with the engine at its other end, not a guest"
     for stream in raw.arrays.get("stream", ()):

@@ -29,6 +29,7 @@ from itertools import count
 from pinchpoint.bench.resource import AnyResource, Command, TapLinks, TextFile
 from pinchpoint.dut.device import RawScenario
 from pinchpoint.dut.ovs import configured
+from pinchpoint.dut.ovs.kinds import own_kind, usual_kind
 from pinchpoint.dut.ovs.places import OvsPlaces, quoted
 from pinchpoint.dut.ovs.spec import (
     AFXDP,
@@ -44,10 +45,8 @@ from pinchpoint.dut.ovs.spec import (
     Tunnel,
     every_port,
     hosts,
-    kind_of,
     ports,
     spec,
-    usual_kind,
 )
 from pinchpoint.host.interface import COMMAND_TIMEOUT_S, CommandFailed, Host
 from pinchpoint.keys.reader import Element
@@ -113,7 +112,7 @@ def patch_name(near: str, far: str) -> str:
 
 def _attached(scenario: Scenario, port: OvsPort, places: OvsPlaces) -> dict[str, str]:
     """How the port reaches its other end. Of a vhost-user port the other end decides how many queues it has."""
-    queues, kind = {"options:n_rxq": str(port.queues)}, kind_of(scenario, port)
+    queues, kind = {"options:n_rxq": str(port.queues)}, own_kind(scenario, port)
     if kind == VDPA:
         return _vdpa_columns(port, places)
     if spec(scenario).datapath is Datapath.DPDK and port.pci:

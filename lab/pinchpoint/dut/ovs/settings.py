@@ -16,18 +16,9 @@ from collections.abc import Iterator, Mapping
 from pinchpoint.bench.resource import Host
 from pinchpoint.dut import remote_endpoints
 from pinchpoint.dut.ovs.bench import tuned
+from pinchpoint.dut.ovs.kinds import read_by_main
 from pinchpoint.dut.ovs.places import OvsPlaces, Unixctl
-from pinchpoint.dut.ovs.spec import (
-    IN_KERNEL,
-    POLLED,
-    Datapath,
-    OvsPort,
-    ends,
-    every_port,
-    pinned_queues,
-    read_by_main,
-    spec,
-)
+from pinchpoint.dut.ovs.spec import IN_KERNEL, POLLED, Datapath, OvsPort, ends, every_port, pinned_queues, spec
 from pinchpoint.dut.ovs.text import receive_queues
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.processes import insisted

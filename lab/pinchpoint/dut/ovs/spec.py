@@ -138,6 +138,7 @@ class OvsPort(Port):
     ingress_policing_burst: int | None = None  # kbit
     qos: Mapping[str, str] = field(default_factory=dict)  # `type`, and other_config of the QoS row
     forwards_to: str | None = None  # the port at which its guest gives out what it got here
+    forwards_in: str = "container"  # or VM
     forward_cpu: int | None = None  # of that guest; None: one that nobody has, or else the last of pmd_cpus
 
 
@@ -226,37 +227,6 @@ def every_port(scenario: Scenario) -> tuple[OvsPort, ...]:
     return (*ports(scenario), *spec(scenario).inner)
 
 
-_OF_DATAPATH: Final = {Datapath.DPDK: VHOST, Datapath.AF_XDP: AFXDP}  # of others: VETH
-
-
-def usual_kind(scenario: Scenario) -> str:
-    """The kind that ports and hosts have by the datapath."""
-    return _OF_DATAPATH.get(spec(scenario).datapath, VETH)
-
-
-def kind_of(scenario: Scenario, port: Port) -> str:
-    """The kind of a port that is no NIC."""
-    own = port.kind if isinstance(port, OvsPort) else None
-    return own or usual_kind(scenario)
-
-
-def linked(scenario: Scenario) -> tuple[OvsPort, ...]:
-    """The ports that are ends of veth pairs, or of cables in their place."""
-    return tuple(port for port in ports(scenario) if not port.pci and kind_of(scenario, port) in LINKED)
-
-
-def read_by_main(scenario: Scenario) -> tuple[OvsPort, ...]:
-    """The ports that the switch's main thread serves beside its PMD threads."""
-    by_main = {VETH, *MADE_BY_SWITCH} if spec(scenario).polls else set[str]()
-    return tuple(port for port in ports(scenario) if not port.pci and kind_of(scenario, port) in by_main)
-
-
-def of_other_kinds(scenario: Scenario) -> dict[str, str]:
-    """The kind of each port that is not as its datapath has them; of vDPA, whose rings count as vhost-user's, none."""
-    kinds = {port.name: port.kind for port in ports(scenario) if port.kind and port.kind != VDPA}
-    return {name: kind for name, kind in kinds.items() if kind != usual_kind(scenario)}
-
-
 def hosts(scenario: Scenario) -> tuple[OvsHost, ...]:
     """The scenario's hosts, as this kind has them."""
     return tuple(host for host in scenario.hosts if isinstance(host, OvsHost))
@@ -282,7 +252,9 @@ def rules(scenario: Scenario) -> int:
 FIRST_BRIDGE: Final = "br0"
 LAST_BRIDGE: Final = "last"
 DEFAULT_MB: Final = 1024
-GUEST_MB: Final = 128  # hugepage memory of a guest in the path
+GUEST_MB: Final = 128  # hugepage memory of a container in the path
+CONTAINER, VM = "container", "vm"
+"""What a guest in the path is."""
 LARGEST_FRAME: Final = 9022  # at the largest MTU that a port may have
 MOST_RULES: Final = 1_000_000
 _INT32: Final = 2**31 - 1
@@ -446,9 +418,12 @@ _PORT = (
         "What it sends is policed or shaped: `type` and other_config of a QoS row, e.g. "
         '`{ type = "egress-policer", cir = 1250000, cbs = 2048 }` with DPDK.', {}),
     Key("forwards_to", kinds.port_name(),
-        "The other port of a guest, which gives out there what it gets here, and the other way round: a container "
-        "with `dpdk-testpmd` between two virtio-user ports (with DPDK only). No stream begins or ends at these two: "
-        "wire, guest, wire is PVP.", Unset("the engine is at its other end")),
+        "The other port of a guest, which gives out there what it gets here, and the other way round (with DPDK only). "
+        "No stream begins or ends at these two: wire, guest, wire is PVP.", Unset("the engine is at its other end")),
+    Key("forwards_in", kinds.word(CONTAINER, VM),
+        'What that guest is. "container": `dpdk-testpmd` between two virtio-user ports; "vm": a virtual machine under '
+        "qemu, whose kernel bridges its two interfaces (`packaging/guest-kernel`). Without KVM it is emulated, and "
+        "slow.", CONTAINER),
     Key("forward_cpu", kinds.integer(0, kinds.HIGHEST_CPU), "The CPU of that guest.",
         Unset("the lowest that neither engine nor switch has, else the last of dut.pmd_cpus")),
 )  # fmt: skip
