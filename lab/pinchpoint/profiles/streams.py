@@ -30,13 +30,15 @@ from pinchpoint.profiles.stl import ProfileLineError
 MOST_DRAWN: Final = 65_536  # random numbers before they repeat
 LARGEST_BYTES: Final = 9022  # of a frame that plain devices take
 _STACK: Final = re.compile(
-    r"(?:Ether(?:/Dot1Q)*/(?:IPv6|IP)/UDP/VXLAN/)?Ether(?:/Dot1Q)*(?:/IP/ICMP|(?:/(?:IPv6|IP)(?:/(?:UDP|TCP))?)?)"
+    r"(?:Ether(?:/Dot1Q)*/(?:IPv6|IP)/UDP/VXLAN/)?Ether(?:/Dot1Q)*"
+    r"(?:/IP/ICMP|(?:/(?:(?:IP/)?IPv6|IP)(?:/(?:UDP|TCP))?)?)"
 )
-_EXPECTED: Final = "expected Ether, perhaps Dot1Q, IP or IPv6, then UDP, TCP or ICMP; or the same in VXLAN"
+_EXPECTED: Final = "expected Ether, perhaps Dot1Q, IP, IPv6 or both, then UDP, TCP or ICMP; or that in VXLAN"
 _LENGTHS: Final = frozenset({"IP.len", "IPv6.plen", "UDP.len"})  # which follow a packet's size
 _FLAGS: Final = {"F": "fin", "S": "syn", "R": "rst", "P": "psh", "A": "ack", "U": "urg", "E": "ece", "C": "cwr"}
 _ETHER_TYPES: Final = {"Dot1Q": 0x8100, "IP": 0x0800, "IPv6": 0x86DD}
 _PROTOCOLS: Final = {"UDP": 17, "TCP": 6, "ICMP": 1}
+_CARRIED: Final = {**_PROTOCOLS, "IPv6": 41}  # RFC 4213
 _VXLAN_PORT: Final = 4789  # RFC 7348, 8
 
 
@@ -93,9 +95,14 @@ def _stream(number: int, declared: Stream) -> Wanted:
         str(declared.name or f"stream {number + 1}"), frame, declared.unit, declared.rate, _values(declared),
         flags=_flags(declared), notes=notes, burst=declared.burst,
         gap_s=0.0 if declared.unit == "percentage" else declared.gap_us * 1e-6,
-        kinds=() if len(set(kinds)) == len(kinds) and kinds[-1] in _PROTOCOLS else kinds,
+        kinds=() if _are_keys(kinds) else kinds,
     )  # fmt: skip
     return _sized(_varied(base, declared), declared, least)
+
+
+def _are_keys(kinds: Sequence[str]) -> bool:
+    """Whether keys of [[stream]] say these headers, each once."""
+    return len(set(kinds)) == len(kinds) and kinds[-1] in _PROTOCOLS and not {"IP", "IPv6"} <= set(kinds)
 
 
 def _course(declared: Stream) -> Iterator[str]:
@@ -174,7 +181,7 @@ def _flags(declared: Stream) -> Sequence[str]:
 def _differences(declared: Stream, kinds: Sequence[str]) -> list[str]:
     """Raises ProfileLineError for values that frames of a stream cannot have."""
     types = {kind: (_ETHER_TYPES.get(after, 0), 0) for kind, after in pairwise(kinds)}
-    carried = {kind: (_PROTOCOLS.get(after, 0), 0) for kind, after in pairwise(kinds)}
+    carried = {kind: (_CARRIED.get(after, 0), 0) for kind, after in pairwise(kinds)}
     only: dict[tuple[str, str], tuple[Any, ...]] = {
         ("IP", "tos"): tuple(range(256)), ("IP", "flags"): (0, 2, "DF", ""), ("UDP", "chksum"): (0,),
         ("IPv6", "tc"): tuple(range(256)), ("VXLAN", "flags"): (8, "Instance"),

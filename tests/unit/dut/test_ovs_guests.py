@@ -132,8 +132,9 @@ def test_the_account_closes_over_both_passes_and_names_what_the_guest_lost():
     assert counts["switch sends"] == (850, 850)
 
 
-def test_no_experiment_takes_frames_past_their_guest():
+def test_a_switch_with_guests_is_not_frozen_and_no_experiment_takes_frames_past_them():
     wanted = pvp()
+    assert "guests" in registry.device_of(wanted).freezing(wanted).why_not
     assert "PLAIN" not in [kind.name for kind in registry.device_of(wanted).experiments(wanted)]
 
 

@@ -366,6 +366,14 @@ def test_vxlan_has_its_port_and_both_addresses(written, imported, tmp_path):
     assert imported(profile_of(tmp_path, body))
 
 
+def test_ipv6_in_ipv4_is_said_by_layers(written, imported, tmp_path):
+    body = packet("Ether()/IP(dst='10.0.0.2')/IPv6(dst='2001:db8::1')/UDP(sport=1, dport=2)/('x'*20)")
+    (stream,), _ = written(body)
+    names = [next(iter(layer)) if isinstance(layer, dict) else layer for layer in stream["layers"]]
+    assert names == ["ethernet", "ipv4", "ipv6", "udp"]
+    assert imported(profile_of(tmp_path, body))
+
+
 def hlt(**arguments):
     told = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
     return f"from trex_stl_lib.trex_stl_hltapi import STLHltStream\nreturn STLHltStream({told})"

@@ -260,9 +260,11 @@ class OvsDevice(counters.CountedDevice):
         return OvsBench(scenario, OvsPlaces.of(places))
 
     def freezing(self, scenario: Scenario) -> Freezing:
-        """By its daemon, unless the kernel forwards."""
+        """By its daemon, unless the kernel or guests forward as well."""
         if spec(scenario).datapath in IN_KERNEL:
             return Freezing(why_not="both benches would share the kernel's one datapath, which cannot be frozen")
+        if spec(scenario).guests:
+            return Freezing(why_not="the guests in its path would go on polling")
         return Freezing(made.SWITCH)
 
     def graph(self, scenario: Scenario) -> HopGraph:
