@@ -191,8 +191,10 @@ class OvsLive(Live):
         """Of the bridges at which traffic enters or leaves; patch ports add nothing that these do not show."""
         ports = switch_ports(self._scenario, self._places)
         at = {*ends(self._scenario), *(port.name for port in spec(self._scenario).inner)}
+        by_main = frozenset(port.name for port in read_by_main(self._scenario))
         for bridge in dict.fromkeys(port.bridge for port in ports if port.name in at):
-            yield Ports(self._places, bridge, {str(port.number): port.name for port in ports if port.bridge == bridge})
+            names = {str(port.number): port.name for port in ports if port.bridge == bridge}
+            yield Ports(self._places, bridge, names, by_main)
 
     def _limit_flows(self) -> Mapping[str, str]:
         """Make the scenario's limit of megaflows the present one, not only the highest there may be.
