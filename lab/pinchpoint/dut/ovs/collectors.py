@@ -311,8 +311,8 @@ class Ports(Collector):
         return None if self._places.host.exists(self._management) else f"{self._management}: no such socket"
 
     def read(self, at_s: float) -> Snapshot:
-        """`ovs/port/NAME/COUNTER`, live from the netdev (the database's copy is seconds old); gauges of the main thread's
-        ports, as `ReceiveQueues` has those of others.
+        """`ovs/port/NAME/COUNTER`, live from the netdev (the database's copy is seconds old); gauges of the main
+        thread's ports, as `ReceiveQueues` has those of others.
         """
         try:
             shown = self._places.ask("ovs-ofctl", "-O", "OpenFlow14", "--timeout=10", "dump-ports", self._management)
