@@ -21,7 +21,7 @@ from pinchpoint.engine.process import find_engine
 from pinchpoint.engine.streams import StreamRequest
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.model.errors import InputError
-from pinchpoint.model.headers import FCS_BYTES, MOST_FLOWS, SHORTEST_BYTES, SIGNATURE_BYTES, mixes_groups
+from pinchpoint.model.headers import FCS_BYTES, FLAGS, MOST_FLOWS, SHORTEST_BYTES, SIGNATURE_BYTES, mixes_groups
 from pinchpoint.model.units import wire_bits
 from pinchpoint.profiles.declared import Layer, MaskedWrite, Stream, Trim, Tuple, Variable, Write
 from pinchpoint.profiles.fields import FIELDS, HEADER_BYTES, FieldNumbers, key_in, place, row_of
@@ -354,8 +354,17 @@ def _numbers(write: Write | MaskedWrite, variable: Variable | Tuple, part: str) 
 
 
 _VARIED: Final = {"ipv4.src": "ipv4_src", "ipv4.dst": "ipv4_dst"}
-_FIXED: Final = (("ipv4_src", 26, 4), ("ipv4_dst", 30, 4), ("udp_src", 34, 2), ("udp_dst", 36, 2))
-"""Keys of frames that are Ether/IP/UDP, the first byte of each field, and its bytes."""
+_ADDRESSES: Final = (("ipv4_src", 26, 4), ("ipv4_dst", 30, 4))
+_OF_CAPTURES: Final = {
+    17: ("UDP", (("udp_src", 34, 2), ("udp_dst", 36, 2))),
+    6: ("TCP", (("tcp_src", 34, 2), ("tcp_dst", 36, 2), ("tcp_seq", 38, 4), ("tcp_ack", 42, 4), ("tcp_window", 48, 2))),
+}  # fmt: skip
+"""By protocol: the header; of frames that begin with Ether/IP the key, the first byte and the bytes of each field."""
+_PROTOCOL_AT, _FLAGS_AT, _OFFSET_AT = 23, 47, 46
+
+
+# Without a signature, so that no packet is too short for it.
+_DRY: Final = ("--dry-run", "--json", "--quiet", "--unstamped")
 
 
 class _Notes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -371,7 +380,7 @@ def of_captures(path: str, lab: Host, *, both_ways: bool = False) -> list[tuple[
     """
     ends = ("--from", "mem:left", "--to", "mem:right", *(("--both-ways",) if both_ways else ()))
     try:
-        printed = lab.run((find_engine(lab), "send", *ends, "--dry-run", "--json", "--quiet", "--trex", path))
+        printed = lab.run((find_engine(lab), "send", *ends, *_DRY, "--trex", path))
     except CommandFailed as error:
         raise InputError(error.output.removeprefix("error: ").removeprefix("--trex ")) from error
     first, *_, last = printed.splitlines()
@@ -381,19 +390,28 @@ def of_captures(path: str, lab: Host, *, both_ways: bool = False) -> list[tuple[
         for number, stream in enumerate(run.streams, 1)
     ]
     (client, is_back), *others = directed
-    return [(replace(client, notes=notes), is_back), *others]
+    return [(replace(client, notes=[*notes, *client.notes]), is_back), *others]
 
 
 def _captured(path: str, number: int, stream: StreamRequest) -> Wanted:
     frame = _frame(path, stream)
-    size = stream.size.fixed if isinstance(stream.size.fixed, int) else 0
+    header, fields = _OF_CAPTURES[frame[_PROTOCOL_AT]]
+    asked = stream.size.fixed if isinstance(stream.size.fixed, int) else 0
+    least = HEADER_BYTES["Ether"] + HEADER_BYTES["IP"] + HEADER_BYTES[header] + SIGNATURE_BYTES + FCS_BYTES
+    notes = [f"frames of {asked} bytes there; here they have room for the engine's signature"] if asked < least else []
     rate = stream.rate.fps if stream.rate is not None and isinstance(stream.rate.fps, float | int) else 0.0
-    values = {key: FieldNumbers(int.from_bytes(frame[at : at + length], "big")) for key, at, length in _FIXED}
+    places = (*_ADDRESSES, *fields)
+    values = {key: FieldNumbers(int.from_bytes(frame[at : at + length], "big")) for key, at, length in places}
+    flags = list[str]()
+    if header == "TCP":
+        flags = [word for bit, word in enumerate(FLAGS) if frame[_FLAGS_AT] >> bit & 1]
+        notes += ["TCP options there; none here"] if frame[_OFFSET_AT] >> 4 > HEADER_BYTES["TCP"] // 4 else []
     order = []
     for key, count in _varying(path, stream):
         values[key] = FieldNumbers(values[key].first, count)
         order.append(key)
-    return Wanted(f"frame {number} of the captures", size, "pps", rate, values, order, stream.flows)
+    title, size = f"frame {number} of the captures", max(asked, least)
+    return Wanted(title, size, "pps", rate, values, order, stream.flows, flags=flags, notes=notes)
 
 
 def _frame(path: str, stream: StreamRequest) -> bytes:
@@ -401,10 +419,12 @@ def _frame(path: str, stream: StreamRequest) -> bytes:
         frame = base64.b64decode(stream.template.frame, validate=True) if stream.template.frame is not UNSET else b""
     except binascii.Error:
         frame = b""
-    # Ethernet II with IPv4 without options, UDP behind it (RFC 791).
-    least = HEADER_BYTES["Ether"] + HEADER_BYTES["IP"] + HEADER_BYTES["UDP"]
-    if len(frame) < least or frame[12:15] != b"\x08\x00\x45" or frame[23] != _PROTOCOLS["UDP"]:
-        raise InputError(f"{path}: a frame that is not Ether/IP/UDP: no VLAN tag and no options are taken of captures")
+    # Ethernet II with IPv4 without options, UDP or TCP behind it (RFC 791).
+    network = HEADER_BYTES["Ether"] + HEADER_BYTES["IP"]
+    header, _ = _OF_CAPTURES.get(frame[_PROTOCOL_AT], ("", ())) if len(frame) > network else ("", ())
+    if not header or len(frame) < network + HEADER_BYTES[header] or frame[12:15] != b"\x08\x00\x45":
+        expected = "no VLAN tag and no IP options are taken of captures"
+        raise InputError(f"{path}: a frame that is not Ether/IP/UDP or Ether/IP/TCP: {expected}")
     return frame
 
 

@@ -214,10 +214,10 @@ def datagram(src, dst, ports):
     return bytes(12) + b"\x08\x00" + ip + struct.pack(">HHHH", *ports, 8 + 18, 0) + bytes(18)
 
 
-def write_capture(path):
-    """A question and its answer."""
+def write_capture(path, frames=()):
+    """Frames; without any a question and its answer."""
     client, server = (10, 0, 0, 1), (10, 0, 0, 2)
-    frames = datagram(client, server, (4000, 53)), datagram(server, client, (53, 4000))
+    frames = frames or (datagram(client, server, (4000, 53)), datagram(server, client, (53, 4000)))
     head = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
     path.write_bytes(head + b"".join(struct.pack("<IIII", 1, 0, len(frame), len(frame)) + frame for frame in frames))
 
@@ -262,6 +262,32 @@ def test_captures_in_yaml_are_imported_with_what_is_sent_differently(imported, t
     notes = (tmp_path / "imported.toml").read_text()
     assert "# one.pcap: dual_port_mask: ignored" in notes
     assert "# one.pcap: 1 of 2 frames go from server to client and are not sent: --both-ways sends them" in notes
+
+
+def segment(src, dst, ports, flags, data=b"", options=b""):
+    length = 20 + 20 + len(options) + len(data)
+    ip = struct.pack(">BBHHHBBH", 0x45, 0, length, 1, 0, 64, 6, 0) + bytes([*src, *dst])
+    tcp = struct.pack(">HHIIBBHHH", *ports, 7, 0, (20 + len(options)) // 4 << 4, flags, 8192, 0, 0)
+    return bytes(12) + b"\x08\x00" + ip + tcp + options + data
+
+
+def test_segments_of_a_capture_keep_their_numbers_and_flags(imported, tmp_path):
+    client, server = (10, 0, 0, 1), (10, 0, 0, 2)
+    frames = [
+        segment(client, server, (4000, 80), 0x02, options=bytes((2, 4, 5, 0xB4))),
+        segment(server, client, (80, 4000), 0x12),
+        segment(client, server, (4000, 80), 0x18, b"GET / HTTP/1.0\r\n\r\n"),
+    ]
+    write_capture(tmp_path / "one.pcap", frames)
+    profile = tmp_path / "profile.yaml"
+    profile.write_text(PROFILE.replace("NAME", "one.pcap"))
+    syn, get = imported(profile)
+    layers = [next(iter(layer.values())) for layer in syn.layers]
+    assert (layers[-1]["dst"], layers[-1]["flags"], layers[-1]["seq"], layers[-1]["window"]) == (80, ["syn"], 7, 8192)
+    assert next(iter(get.layers[-1].values()))["flags"] == ["psh", "ack"]
+    text = (tmp_path / "imported.toml").read_text()
+    assert "# TCP options there; none here" in text and "# one.pcap: TCP: segments are sent as" in text
+    assert "# frames of 64 bytes there; here they have room for the engine's signature" in text
 
 
 def test_both_ways_of_captures_are_clients_and_servers(imported, tmp_path):
