@@ -355,7 +355,7 @@ def _numbers(write: Write | MaskedWrite, variable: Variable | Tuple, part: str) 
 
 _VARIED: Final = {"ipv4.src": "ipv4_src", "ipv4.dst": "ipv4_dst"}
 _ADDRESSES: Final = (("ipv4_src", 26, 4), ("ipv4_dst", 30, 4))
-_OF_CAPTURES: Final = {
+_OF_CAPTURES: Final[Mapping[int, tuple[str, tuple[tuple[str, int, int], ...]]]] = {
     17: ("UDP", (("udp_src", 34, 2), ("udp_dst", 36, 2))),
     6: ("TCP", (("tcp_src", 34, 2), ("tcp_dst", 36, 2), ("tcp_seq", 38, 4), ("tcp_ack", 42, 4), ("tcp_window", 48, 2))),
 }  # fmt: skip
