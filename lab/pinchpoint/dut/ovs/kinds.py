@@ -4,7 +4,7 @@ where no type is known. Pure.
 Sources: lib/netdev-dpdk.c, lib/netdev-afxdp.c, lib/netdev-linux.c of Open vSwitch; types: ovs-vswitchd.conf.db(5).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import IntEnum
 from typing import Final
 
@@ -93,17 +93,18 @@ def own_kind(scenario: Scenario, port: Port) -> str:
 
 def linked(scenario: Scenario) -> tuple[OvsPort, ...]:
     """The ports that are ends of veth pairs, or of cables in their place."""
-    return tuple(
-        port for port in ports(scenario) if not scenario.link(port).device.nic and own_kind(scenario, port) in LINKED
-    )
+    return _no_nics(scenario, LINKED)
 
 
 def read_by_main(scenario: Scenario) -> tuple[OvsPort, ...]:
     """The ports that the switch's main thread serves beside its PMD threads."""
     by_main = {VETH, *MADE_BY_SWITCH} if spec(scenario).polls else set[str]()
-    return tuple(
-        port for port in ports(scenario) if not scenario.link(port).device.nic and own_kind(scenario, port) in by_main
-    )
+    return _no_nics(scenario, by_main)
+
+
+def _no_nics(scenario: Scenario, kinds: Collection[str]) -> tuple[OvsPort, ...]:
+    made = (port for port in ports(scenario) if not scenario.link(port).device.nic)
+    return tuple(port for port in made if own_kind(scenario, port) in kinds)
 
 
 def of_other_kinds(scenario: Scenario) -> dict[str, str]:
