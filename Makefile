@@ -241,7 +241,7 @@ clean:
 # The extras of the package that is installed: it is not built again.
 .venv/.development: pyproject.toml | .venv/.installed
 	@echo "Installing what tests and documentation need into .venv"
-	@$(BIN)/pip install --quiet --disable-pip-version-check 'pinchpoint[dev,export,campaign]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check 'pinchpoint[dev,export,campaign,mcp]'
 	@touch $@
 
 # User-mode Linux needs it on processors with AMX.

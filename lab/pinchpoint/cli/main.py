@@ -19,7 +19,7 @@ from pinchpoint.cli.init import import_profile, init
 from pinchpoint.cli.inspect import check, clean, export, pack, report, runs, show, trend, unpack
 from pinchpoint.cli.pilot import ceiling, pilot
 from pinchpoint.cli.run import explain, run, study
-from pinchpoint.cli.servers import otg, serve
+from pinchpoint.cli.servers import mcp, otg, serve
 from pinchpoint.cli.watch import watch
 from pinchpoint.host.signals import ENDING
 from pinchpoint.model.errors import InputError, PinchpointError
@@ -56,7 +56,7 @@ def script(shell: str) -> str:
 TOPICS: Mapping[str, tuple[click.Command, ...]] = {
     "Begin": (doctor, init, import_profile, check),
     "Measure": (run, study, campaign, compare, ci, explain, pilot, ceiling, watch, otg),
-    "Look at results": (runs, show, report, serve, trend, export, pack, unpack),
+    "Look at results": (runs, show, report, serve, mcp, trend, export, pack, unpack),
     "Tidy": (clean, completion),
 }
 

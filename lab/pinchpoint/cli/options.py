@@ -23,7 +23,7 @@ from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.model import units
 from pinchpoint.model.effective import toml_of
-from pinchpoint.model.errors import InputError, choices
+from pinchpoint.model.errors import InputError, choices, nearest
 from pinchpoint.model.scenario import Remote, is_destination
 from pinchpoint.run.host_recovery import AWAITED_S
 from pinchpoint.scenario.study import STUDY_FILE
@@ -49,11 +49,26 @@ def stored_runs(folder: Path) -> "list[Row]":
     return [row for page in range(1, pages + 1) for row in index.list(Wanted(page=page)).rows]
 
 
-class RunPath(click.Path):
-    """A run folder by its path; or `@last`, the newest in runs/, `@last-1`, the one before, and so on."""
+class ScenarioPath(click.Path):
+    """Scenario files by their path; where nothing lies there, shipped ones: `quickstart`, `quickstart/1-forward.toml`."""
 
-    def __init__(self, *, file_okay: bool = True) -> None:
-        super().__init__(exists=True, file_okay=file_okay, path_type=Path)
+    def __init__(self, *, exists: bool = True, file_okay: bool = True) -> None:
+        super().__init__(exists=exists, file_okay=file_okay, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path."""
+        (name, _, file), shipped = str(value).partition("/"), study_folders()
+        if Path(value).exists():
+            return super().convert(value, param, ctx)
+        if name in shipped and (shipped[name] / file).exists():
+            return shipped[name] / file
+        if not file and self.exists and (near := nearest(name, shipped)):
+            self.fail(f"{value}: no such file or folder; did you mean the shipped study {near}?", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class RunPath(ScenarioPath):
+    """A run folder by its path; or `@last`, the newest in runs/, `@last-1`, the one before, and so on."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The path."""
