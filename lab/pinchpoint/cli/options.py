@@ -50,7 +50,7 @@ def stored_runs(folder: Path) -> "list[Row]":
 
 
 class ScenarioPath(click.Path):
-    """Scenario files by their path; where nothing lies there, shipped ones: `quickstart`, `quickstart/1-forward.toml`."""
+    """Scenario files by path; where nothing lies there, shipped ones: `quickstart` or `quickstart/1-forward.toml`."""
 
     def __init__(self, *, exists: bool = True, file_okay: bool = True) -> None:
         super().__init__(exists=exists, file_okay=file_okay, path_type=Path)

@@ -34,8 +34,8 @@ from pinchpoint.model.hops import HopGraph
 from pinchpoint.model.scenario import Batch, Guest, Host, Port, Scenario
 from pinchpoint.model.watch import TextReading
 
+_SWITCH = dict.fromkeys(("ovs-vsctl", "ovs-ofctl", "ovsdb-server", "ovsdb-tool"), "openvswitch-switch")
 _PACKAGES = {
-    **dict.fromkeys(("ovs-vsctl", "ovs-ofctl", "ovsdb-server", "ovsdb-tool"), "openvswitch-switch"),
     **dict.fromkeys(("ip", "ss"), "iproute2"),
     "sysctl": "procps", "taskset": "util-linux", "ethtool": "ethtool",
 }  # fmt: skip
@@ -71,6 +71,7 @@ def _needs(
     host: Machine, datapath: Datapath, pages: int, guest: Guest | None, own: str | None = None
 ) -> Iterator[Probe]:
     """The programs of a datapath, of which `own` is given as dut.vswitchd, hugepages or modules of the kernel."""
+    yield from programs(host, _SWITCH, "openvswitch")
     yield from programs(host, _PACKAGES)
     yield _own_program(host, own, datapath) if own else program(host, datapath)
     if datapath is Datapath.DPDK:
