@@ -149,9 +149,7 @@ def _quick(quick: bool) -> Sequence[str]:
 
 def server_of(tools: Tools, may_run: bool) -> MCPServer[Any]:
     """The server; `may_run`: with the tools that start runs and follow them."""
-    server: MCPServer[Any] = MCPServer(
-        "pinchpoint", instructions=ABOUT, version=__version__, log_level="WARNING"
-    )
+    server: MCPServer[Any] = MCPServer("pinchpoint", instructions=ABOUT, version=__version__, log_level="WARNING")
     reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
     for tool in (tools.check, tools.plan, tools.runs, tools.show, tools.explain, tools.compare):
         server.add_tool(tool, annotations=reads)

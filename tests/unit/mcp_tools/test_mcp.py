@@ -10,16 +10,16 @@ import pytest
 
 pytest.importorskip("mcp", reason="the extra mcp is not installed")
 
-from mcp import Client  # noqa: E402
-from sample import sample_run  # noqa: E402
-from served import SHIPPED, explanation, keep  # noqa: E402
+from mcp import Client
+from sample import sample_run
+from served import SHIPPED, explanation, keep
 
-from pinchpoint.cli.main import main  # noqa: E402
-from pinchpoint.host.interface import Host  # noqa: E402
-from pinchpoint.mcp.server import ABOUT, Tools, server_of, visible  # noqa: E402
-from pinchpoint.serve.acts import Acts  # noqa: E402
-from pinchpoint.serve.index import Index  # noqa: E402
-from pinchpoint.serve.shelf import Shelf  # noqa: E402
+from pinchpoint.cli.main import main
+from pinchpoint.host.interface import Host
+from pinchpoint.mcp.server import ABOUT, Tools, server_of, visible
+from pinchpoint.serve.acts import Acts
+from pinchpoint.serve.index import Index
+from pinchpoint.serve.shelf import Shelf
 
 FORWARD = str(SHIPPED / "quickstart" / "1-forward.toml")
 READING = {"check", "plan", "runs", "show", "explain", "compare"}
