@@ -6,7 +6,7 @@ TEST := build-tests test-unit,lint+test-rust test-bench
 TEST_ALL := $(TEST) test-bench-rest test-debian,test-kernel+test-thorough+bench-tools smoke
 BENCHMARKS := bench-engine bench-build bench-turnover bench-search bench-referee bench-compare bench-truth bench-causes bench-exhaustion bench-watch bench-serve bench-campaign
 
-.PHONY: demo docs wheel test test-all build-tests test-rust test-unit test-thorough test-bench test-bench-rest test-kernel test-nics test-debian setup-bookworm setup-trixie demo-bookworm demo-trixie test-hosts test-guests test-comparisons test-studies test-causes test-interrupts test-campaign test-vdpa lint fmt setup develop clean help manual fuzz profile-engine bench-tools bench smoke $(BENCHMARKS)
+.PHONY: demo docs wheel sentences test test-all build-tests test-rust test-unit test-thorough test-bench test-bench-rest test-kernel test-nics test-debian setup-bookworm setup-trixie demo-bookworm demo-trixie test-hosts test-guests test-comparisons test-studies test-causes test-interrupts test-campaign test-vdpa lint fmt setup develop clean help manual fuzz profile-engine bench-tools bench smoke $(BENCHMARKS)
 .DEFAULT_GOAL := help
 
 # Where it is set, every command of every test would compile the lab anew.
@@ -45,6 +45,7 @@ help:
 	@echo "make bench           run bench-engine and bench-build, and measure the lab's own time per trial"
 	@echo "make profile-engine  profile the engine's core (as root)"
 	@echo "make fuzz    fuzz the engine's parsers, FUZZ_SECONDS (60) each"
+	@echo "make sentences  write every sentence that the lab can print into sentences.txt"
 	@echo "make lint    formatters, clippy, ruff, strict types"
 	@echo "make fmt     format everything"
 	@echo "make clean   remove build outputs; run folders stay"
@@ -134,6 +135,10 @@ wheel:
 	@packaging/in-debian --keep $(DEBIAN)/wheel bookworm packaging/build-wheel dist
 	@mkdir -p dist && cp $(DEBIAN)/wheel/root/pinchpoint/dist/*.whl dist/
 	@rm -rf $(DEBIAN)/wheel
+
+# To be read aloud, and compared with what was printed before.
+sentences:
+	@python3 packaging/reference/sentences.py sentences.txt
 
 # What the wheel installs in share/: man pages and completion scripts, from the commands.
 manual: develop

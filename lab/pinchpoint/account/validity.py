@@ -246,5 +246,5 @@ def held_back(trials: Sequence[Trial], rate_fps: float | None, relative_width: f
         return ""
     return (
         f"the engine's core stood still for {units.share(held)} of the trials near the rate (median): frames due "
-        "meanwhile were never offered, so the rates may be too low by as much"
+        "meanwhile were never offered, so the rates may be too low by up to that share"
     )

@@ -153,11 +153,11 @@ ByName = Mapping[str, Probe]
 @json_option
 @host_option
 def doctor(fix: bool, everything: bool, hugepages: int | None, yes: bool, as_json: bool, address: str | None) -> int:
-    """Probe everything a run needs; the end says of each device whether it can run. Exit code 3: the quickstart cannot.
+    """Probe everything that a run needs; the last lines say which devices can run. Exit code 3: the quickstart cannot.
 
     Each kernel that a guest can have is booted, which takes some seconds.
 
-    With --fix, what Debian packages, Python packages and kernel modules can provide is provided, once you agree.
+    --fix installs missing Debian, Fedora and Python packages and loads kernel modules, after it has asked.
     """
     if not fix and (hugepages or yes):
         raise InputError("--hugepages and --yes need --fix", "pinchpoint doctor --fix")

@@ -250,8 +250,8 @@ _OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]]] = {
     "out": (("-o", "--out"), {"type": FOLDER, "default": RUNS, "show_default": True,
             "help": "Folder below which the run folder is made; an existing one is never overwritten."}),
     "resume": (("--resume",), {"type": RunPath(file_okay=False), "metavar": "RUN",
-               "help": "Continue an interrupted run; finished trials are not made again, what failed or was impossible "
-                       "is tried again."}),
+               "help": "Continue an interrupted run: finished trials are kept, failed and impossible points are tried "
+                       "again."}),
     "quick": (("--quick",), {"is_flag": True,
               "help": "The short form that the files define: fewer levels, shorter trials."}),
     "settings": (("--set", "settings"), {"type": setting, "multiple": True, "metavar": "KEY=VALUE",
@@ -263,11 +263,11 @@ _OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]]] = {
                  "help": "Measure as much as fits into TIME (90s, 10m, 1h30m): coarse levels first, repeats last; "
                          "points that monotonicity makes needless are left out. What is left out is reported."}),
     "no_ceiling": (("--no-ceiling",), {"is_flag": True,
-                   "help": "Do not measure what the engine itself reaches without the device, where that is not known "
-                           "yet; it takes some seconds once a day for every shape of bench."}),
+                   "help": "Do not measure the engine's own ceiling, without the device; it takes some seconds once a "
+                           "day for every shape of bench."}),
     "await_host_s": (("--await-host", "await_host_s"), {"type": duration, "metavar": "TIME", "default": "5m",
                      "show_default": True,
-                     "help": "Await a host by ssh that is lost for at most TIME, then give its point up."}),
+                     "help": "Wait at most TIME for a host by ssh that is lost, then give up its point."}),
     "dry_run": (("--dry-run",), {"is_flag": True, "help": "Print the plan of every bench and stop."}),
     "as_json": (("--json", "as_json"), {"is_flag": True, "help": "Print result.json instead of tables."}),
     "quiet": (("-q", "--quiet"), {"is_flag": True, "help": "No progress display."}),

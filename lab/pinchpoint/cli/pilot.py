@@ -95,7 +95,7 @@ class Finding:
                  help="Measurements (a search, a window) after each start."),
 )  # fmt: skip
 @click.option("--within", type=click.FloatRange(0, 100, min_open=True), default=1.0, show_default=True,
-              metavar="PERCENT", help="The wished half width of the 95 % interval.")  # fmt: skip
+              metavar="PERCENT", help="Target half-width of the 95 % interval.")  # fmt: skip
 @click.option("--time", "time_s", type=duration, metavar="TIME",
               help="Advise the narrowest interval that fits into TIME (10m, 1h) instead.")  # fmt: skip
 @click.option("--metric", "metrics", type=former.metric, multiple=True, metavar="NAME",
@@ -104,7 +104,7 @@ class Finding:
 def pilot(path: Path, size: Size, within: float, time_s: float | None, metrics: tuple[str, ...], how: How) -> int:
     """Measure SCENARIO on several benches, after several starts of the DUT on each, several times after each start.
 
-    Prints how much each level varies, which one most, and how often to do what for the wished interval. With
+    Prints how much each level varies, which one most, and how often to do what for the wanted interval. With
     --starts 1 or --measurements 1 it measures as was advised, and prints the number with its interval.
     """
     asked = Asked(path, how, metrics, within, time_s)
