@@ -71,6 +71,19 @@ def test_three_scenarios_are_a_card_each_and_fit_a_few_screens(browser: Browser,
     seen.page.close()
 
 
+def test_on_a_narrow_screen_the_number_and_what_pinched_it_come_before_other_rates(
+    browser: Browser, report: Path
+) -> None:
+    seen = open_file(browser, report, ".plot:visible:not(:has(.main-svg))", width=400)
+    parts = "['.rate.first', '.verdict', '.rate:not(.first)']"
+    tops = seen.page.locator("#scenario-2 .headline").evaluate(
+        f"e => {parts}.map((part) => e.querySelector(part).getBoundingClientRect().top)"
+    )
+    assert tops == sorted(tops) and len(set(tops)) == 3
+    assert seen.errors == []
+    seen.page.close()
+
+
 def test_bands_and_their_axis_are_on_the_first_screen(browser: Browser, tmp_path: Path) -> None:
     path = tmp_path / "shared.html"
     path.write_text(render_html(*shared_run()))
