@@ -55,7 +55,8 @@ def _as_data(tool: Callable[_P, Answer]) -> Callable[_P, Answer]:
     @wraps(tool)
     def answered(*args: _P.args, **named: _P.kwargs) -> Answer:
         try:
-            answer: Answer = visible(msgspec.json.decode(msgspec.json.encode(tool(*args, **named))))
+            plain = msgspec.json.encode(tool(*args, **named), enc_hook=dict)  # any mapping; no other kind is expected
+            answer: Answer = visible(msgspec.json.decode(plain))
         except PinchpointError as error:
             said = error.output if isinstance(error, CommandFailed) else str(error)
             raise ToolError(visible(said)) from error
