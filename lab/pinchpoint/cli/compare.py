@@ -15,8 +15,8 @@ import click
 
 from pinchpoint.cli import options
 from pinchpoint.cli.options import (
-    FILE,
     NEW_FILE,
+    SCENARIO,
     How,
     RunPath,
     duration,
@@ -268,7 +268,9 @@ class Told:
 @click.command(short_help="Fail where HEAD is slower than BASE, for pipelines.")
 @click.argument("base", type=RunPath())
 @click.argument("head", type=RunPath())
-@click.option("--scenario", type=FILE, metavar="FILE", help="Measure this scenario with the programs of BASE and HEAD.")
+@click.option(
+    "--scenario", type=SCENARIO, metavar="FILE", help="Measure this scenario with the programs of BASE and HEAD."
+)
 @gathered(
     Told,
     "told",

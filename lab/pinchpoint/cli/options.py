@@ -52,18 +52,17 @@ def stored_runs(folder: Path) -> "list[Row]":
 class ScenarioPath(click.Path):
     """Scenario files by path; where nothing lies there, shipped ones: `quickstart` or `quickstart/1-forward.toml`."""
 
-    def __init__(self, *, exists: bool = True, file_okay: bool = True) -> None:
-        super().__init__(exists=exists, file_okay=file_okay, path_type=Path)
+    def __init__(self, *, exists: bool = True, file_okay: bool = True, dir_okay: bool = True) -> None:
+        super().__init__(exists=exists, file_okay=file_okay, dir_okay=dir_okay, path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The path."""
         (name, _, file), shipped = str(value).partition("/"), study_folders()
-        if Path(value).exists():
-            return super().convert(value, param, ctx)
-        if name in shipped and (shipped[name] / file).exists():
-            return shipped[name] / file
-        if not file and self.exists and (near := nearest(name, shipped)):
-            self.fail(f"{value}: no such file or folder; did you mean the shipped study {near}?", param, ctx)
+        if not Path(value).exists():
+            if name in shipped and (shipped[name] / file).exists():
+                value = shipped[name] / file
+            elif not file and self.exists and (near := nearest(name, shipped)):
+                self.fail(f"{value}: no such file or folder; did you mean the shipped study {near}?", param, ctx)
         return super().convert(value, param, ctx)
 
 
@@ -241,6 +240,7 @@ class How:
 
 FOLDER: Final = click.Path(file_okay=False, path_type=Path)
 FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
+SCENARIO: Final = ScenarioPath(dir_okay=False)
 NEW_FILE: Final = click.Path(dir_okay=False, path_type=Path)
 json_option = click.option("--json", "as_json", is_flag=True, help="For machines.")
 host_option = click.option(

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from pinchpoint.bench.journal import machine_lock
 from pinchpoint.cli import program
-from pinchpoint.cli.options import FILE, RUNS, How, duration, gathered, how_options
+from pinchpoint.cli.options import RUNS, SCENARIO, How, duration, gathered, how_options
 from pinchpoint.cli.run import new_folder, print_plans, report_as_far, stop_on_signals, write_report
 from pinchpoint.cli.terminal import console, progress, tell
 from pinchpoint.dut.setup import require
@@ -83,7 +83,7 @@ class Finding:
 
 
 @click.command(short_help="Which level varies most: bench, DUT start or measurement.")
-@click.argument("path", type=FILE, metavar="SCENARIO")
+@click.argument("path", type=SCENARIO, metavar="SCENARIO")
 @gathered(
     Size,
     "size",
@@ -243,7 +243,7 @@ FOREIGN_S = 5.0  # another generator runs
 
 
 @click.command(short_help="What the engine itself reaches, without the device.")
-@click.argument("path", type=FILE, metavar="SCENARIO")
+@click.argument("path", type=SCENARIO, metavar="SCENARIO")
 @click.option("--fresh", is_flag=True, help="Measure it anew, also if it was measured within the last day.")
 @click.option("--generator", metavar="COMMAND", help="Watch this command instead of the engine; {PORT} is replaced.")
 @click.option("--for", "duration_s", type=duration, metavar="TIME", help="How long it may run. [default: 5s]")

@@ -221,6 +221,8 @@ def test_a_shipped_study_or_file_is_named_where_nothing_of_its_name_lies(tmp_pat
     assert output("check", "quickstart/1-forward.toml").count(": ok.") == 1
     assert main(["run", "quikstart"]) == 2
     assert "did you mean the shipped study quickstart?" in capsys.readouterr().err
+    assert main(["pilot", "quickstart", "--dry-run"]) == 2
+    assert "is a directory" in capsys.readouterr().err
     (tmp_path / "quickstart").mkdir()
     assert main(["check", "quickstart"]) == 2
     assert "no scenario (*.toml) in this folder" in capsys.readouterr().err

@@ -35,7 +35,7 @@
       .map(({ id }) => document.getElementById(id))
       .filter((other) => {
         const [a, b] = [axis(plot), axis(other)];
-        return other !== plot && other.data && a.title?.text && a.title.text === b.title?.text && a.type === b.type;
+        return other !== plot && other.data && !folded(other) && a.title?.text && a.title.text === b.title?.text && a.type === b.type;
       });
   const pointTo = (plot, x) => {
     const { type, range } = axis(plot);
