@@ -97,7 +97,7 @@ def mcp(folder: Path, allow_run: bool) -> int:
     --allow-run. The client starts this command; it ends when its input does. Needs pip install 'pinchpoint[mcp]'.
     """
     try:
-        from pinchpoint.mcp.server import Tools, server_of
+        from pinchpoint.mcp.server import McpTools, server_of
     except ModuleNotFoundError as error:
         raise RequirementError(f"{error.name}: not installed", "pip install 'pinchpoint[mcp]'") from None
     from pinchpoint.serve.acts import Acts
@@ -105,7 +105,7 @@ def mcp(folder: Path, allow_run: bool) -> int:
     from pinchpoint.serve.shelf import Shelf
 
     shelf = Shelf(_runs_below(folder, "mcp"))
-    tools = Tools(Acts(shelf, _AGAIN), Index(shelf, index_path(shelf.root)), Local())
+    tools = McpTools(Acts(shelf, _AGAIN), Index(shelf, index_path(shelf.root)), Local())
     server_of(tools, allow_run).run("stdio")
     return 0
 

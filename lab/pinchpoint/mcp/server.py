@@ -66,7 +66,7 @@ def _as_data(tool: Callable[_P, Answer]) -> Callable[_P, Answer]:
 
 
 @dataclass(frozen=True)
-class Tools:
+class McpTools:
     """What a client may ask for, about the runs of one folder. Each method's docstring is what the client reads."""
 
     acts: Acts  # over the folder of runs; its `command` is how `pinchpoint` is called
@@ -148,7 +148,7 @@ def _quick(quick: bool) -> Sequence[str]:
     return ("--quick",) if quick else ()
 
 
-def server_of(tools: Tools, may_run: bool) -> MCPServer[Any]:
+def server_of(tools: McpTools, may_run: bool) -> MCPServer[Any]:
     """The server; `may_run`: with the tools that start runs and follow them."""
     server: MCPServer[Any] = MCPServer("pinchpoint", instructions=ABOUT, version=__version__, log_level="WARNING")
     reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)

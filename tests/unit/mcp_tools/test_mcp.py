@@ -16,7 +16,7 @@ from served import SHIPPED, explanation, keep
 
 from pinchpoint.cli.main import main
 from pinchpoint.host.interface import Host
-from pinchpoint.mcp.server import ABOUT, Tools, server_of, visible
+from pinchpoint.mcp.server import ABOUT, McpTools, server_of, visible
 from pinchpoint.serve.acts import Acts
 from pinchpoint.serve.index import Index
 from pinchpoint.serve.shelf import Shelf
@@ -50,7 +50,7 @@ def root(tmp_path):
 
 def tools(root, lab=None, command=("echo",)):
     shelf = Shelf(root)
-    return Tools(Acts(shelf, command), Index(shelf, root.with_name("index")), lab or Commands())
+    return McpTools(Acts(shelf, command), Index(shelf, root.with_name("index")), lab or Commands())
 
 
 def spoken(root, ask, may_run=False, lab=None, command=("echo",)):
