@@ -474,6 +474,6 @@ class Device:
         raise InputError(f"{self.title} cannot be watched")
 
 
-def programs(host: Machine, packages: Mapping[str, str]) -> Iterator[Probe]:
-    """Whether each program is there; `packages`: program -> the Debian package that provides it."""
-    return (command(host, name, package) for name, package in packages.items())
+def programs(host: Machine, packages: Mapping[str, str], dnf: str = "") -> Iterator[Probe]:
+    """Whether each program is there; `packages`: program -> the Debian package that provides it; `dnf`: Fedora's."""
+    return (command(host, name, package, dnf) for name, package in packages.items())

@@ -69,7 +69,7 @@ def test_a_fall_from_the_generators_ceiling_is_at_least_that_far() -> None:
 def test_a_fall_between_two_ceilings_is_unknown() -> None:
     both = curve({level: {"NDR": number(7e6 - level, bound=Bound.AT_LEAST)} for level in (1, 64)})
     (finding,) = findings(study("fall"), [both])
-    assert finding.warning and "is unknown: something else ended first at both ends" in finding.text
+    assert finding.warning and "is unknown: something else was the limit at both ends" in finding.text
 
 
 def test_fall_speaks_of_each_series_or_of_the_one_that_is_fixed() -> None:

@@ -91,7 +91,7 @@ def test_an_unfinished_comparison_says_so():
 
 def test_benches_without_a_known_difference_are_said_to_have_none():
     same = of_run(*paired_run(A, A))
-    assert "nothing that is known" in text(same)
+    assert "no known difference" in text(same)
     assert "Nothing that is known" in render_comparison(same)
 
 

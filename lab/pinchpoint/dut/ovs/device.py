@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from pinchpoint.bench.requirements import Probe, command, hugepages, kernel_module
+from pinchpoint.bench.requirements import Probe, Remedy, command, hugepages, kernel_module
 from pinchpoint.bench.resource import AnyResource, TapLinks
 from pinchpoint.dut import device, nics
 from pinchpoint.dut.attach import by_dpdk, by_veth, pages_of
@@ -49,8 +49,8 @@ from pinchpoint.model.hops import HopGraph
 from pinchpoint.model.scenario import Batch, Guest, Host, Port, Scenario
 from pinchpoint.model.watch import TextReading
 
+_SWITCH = dict.fromkeys(("ovs-vsctl", "ovs-ofctl", "ovsdb-server", "ovsdb-tool"), "openvswitch-switch")
 _PACKAGES = {
-    **dict.fromkeys(("ovs-vsctl", "ovs-ofctl", "ovsdb-server", "ovsdb-tool"), "openvswitch-switch"),
     **dict.fromkeys(("ip", "ss"), "iproute2"),
     "sysctl": "procps", "taskset": "util-linux", "ethtool": "ethtool",
 }  # fmt: skip
@@ -70,9 +70,11 @@ _FIRST_LINE = re.compile(r"\S+ \(Open vSwitch\) \S+")
 
 
 def program(host: Machine, datapath: Datapath) -> Probe:
-    """Whether the datapath's switch is installed."""
+    """Whether the datapath's switch is installed where Debian has it."""
     path = Path(made.VSWITCHD[datapath])
-    return replace(command(host, str(path), path.parent.name), name=path.name)
+    probe, package = command(host, str(path), path.parent.name), path.parent.name
+    hint = f"{probe.hint}; where it has another path: --set dut.vswitchd=PATH"
+    return replace(probe, name=path.name, hint=hint, remedy=Remedy(packages=(package,)))
 
 
 def _own_program(host: Machine, path: str, datapath: Datapath) -> Probe:
@@ -86,6 +88,7 @@ def _needs(
     host: Machine, datapath: Datapath, pages: int, guest: Guest | None, own: str | None = None
 ) -> Iterator[Probe]:
     """The programs of a datapath, of which `own` is given as dut.vswitchd, hugepages or modules of the kernel."""
+    yield from programs(host, _SWITCH, "openvswitch")
     yield from programs(host, _PACKAGES)
     yield _own_program(host, own, datapath) if own else program(host, datapath)
     if datapath is Datapath.DPDK:
