@@ -4,7 +4,7 @@ use super::Failure;
 use super::connect_outages::outage;
 use super::numbers;
 use super::ranges::{self, Addresses, Ports};
-use super::standing_args::StandingArgs;
+use super::standing_args::{CoreList, StandingArgs, cores};
 use clap::Args;
 use pinchpoint_wire::ethernet::Mac;
 use pinchpoint_workload::connections::outages::Outage;
@@ -67,6 +67,9 @@ pub struct ConnectArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub standing: StandingArgs,
+    /// Several cores, each with a queue of every port and its share of the client's ports or addresses
+    #[arg(long, value_name = "N-N,N", conflicts_with = "core", value_parser = cores)]
+    pub cores: Option<CoreList>,
     /// The virtual server
     #[arg(long, value_name = "IP:PORT")]
     pub to: SocketAddr,
@@ -158,6 +161,9 @@ pub struct ServeArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub standing: StandingArgs,
+    /// Several cores, each with a queue of every port
+    #[arg(long, value_name = "N-N,N", conflicts_with = "core", value_parser = cores)]
+    pub cores: Option<CoreList>,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub servers: ServerArgs,

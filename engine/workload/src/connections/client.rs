@@ -1,5 +1,6 @@
 //! The client: opens connections as they are due and accounts for each.
 
+mod cores;
 mod timed;
 
 use super::answered::Answered;
@@ -117,7 +118,10 @@ impl Client {
     #[inline(always)]
     pub fn due(&mut self, now_ns: u64) -> u64 {
         self.expire(now_ns);
-        let due = self.pace.due(now_ns.saturating_sub(self.start_ns));
+        let Some(passed_ns) = now_ns.checked_sub(self.start_ns) else {
+            return 0;
+        };
+        let due = self.pace.due(passed_ns);
         let due = due.min(self.schedule.count);
         let backlog = due.saturating_sub(self.outstanding.next());
         let excess = backlog.saturating_sub(self.schedule.catch_up());

@@ -30,16 +30,30 @@ impl Sources {
     /// One more of `address`, as in an [`End`].
     #[inline]
     pub fn add(&mut self, address: u128) {
+        self.add_many(address, 1);
+    }
+
+    #[inline(always)]
+    fn add_many(&mut self, address: u128, more: u64) {
         let (first, count) = self.first.get_or_insert((address, 0));
         if *first == address {
-            *count += 1;
+            *count += more;
         } else if let Some(count) = self.by_address.get_mut(&address) {
-            *count += 1;
+            *count += more;
         } else if self.by_address.len() + 1 < MOST_SOURCES {
-            self.by_address.insert(address, 1);
+            self.by_address.insert(address, more);
         } else {
-            self.others += 1;
+            self.others += more;
         }
+    }
+
+    /// Adds those that another core has seen.
+    pub fn merge(&mut self, other: &Self) {
+        let rest = other.by_address.iter().map(|(&bits, &count)| (bits, count));
+        for (address, count) in other.first.into_iter().chain(rest) {
+            self.add_many(address, count);
+        }
+        self.others += other.others;
     }
 
     /// The addresses with their counts, in order.
@@ -82,6 +96,42 @@ pub struct Strays {
     pub wrong_payload: u64,
     /// Answers that did not fit a port's ring.
     pub unsent: u64,
+}
+
+impl Backend {
+    fn merge(&mut self, other: &Self) {
+        let Self {
+            syns,
+            requests,
+            fins,
+            closed,
+            resets,
+            toa,
+            down,
+        } = other;
+        self.syns += syns;
+        self.requests += requests;
+        self.fins += fins;
+        self.closed += closed;
+        self.resets += resets;
+        self.toa += toa;
+        self.down += down;
+    }
+}
+
+impl Strays {
+    fn merge(&mut self, other: &Self) {
+        let Self {
+            elsewhere,
+            unacknowledged,
+            wrong_payload,
+            unsent,
+        } = other;
+        self.elsewhere += elsewhere;
+        self.unacknowledged += unacknowledged;
+        self.wrong_payload += wrong_payload;
+        self.unsent += unsent;
+    }
 }
 
 /// The servers behind one port.
@@ -198,6 +248,15 @@ impl Server {
         let number = number_of(segment.to).wrapping_sub(number_of(self.own));
         let is_known = segment.dst == service && number < self.backends.len() as u64;
         is_known.then_some(number as u16)
+    }
+
+    /// Adds what the same servers did on another core.
+    pub fn merge(&mut self, other: &Self) {
+        for (own, other) in self.backends.iter_mut().zip(&other.backends) {
+            own.merge(other);
+        }
+        self.strays.merge(&other.strays);
+        self.sources.merge(&other.sources);
     }
 
     /// The port did not take an answer.
@@ -325,6 +384,25 @@ fn first_seq(segment: &Incoming<'_>, key: u64) -> u32 {
 mod tests {
     use super::*;
     use std::net::Ipv4Addr;
+
+    #[test]
+    fn sources_of_two_cores_are_counted_together() {
+        let bits = |n: u32| End::new(Ipv4Addr::from_bits(n), 0).bits;
+        let of = |all: &[u32]| {
+            let mut sources = Sources::default();
+            for &n in all {
+                sources.add(bits(n));
+            }
+            sources
+        };
+        let mut one = of(&[1, 2, 2]);
+        one.merge(&of(&[2, 3, 1]));
+        let counts: Vec<u64> = one.sorted().iter().map(|&(_, count)| count).collect();
+        assert_eq!(counts, [2, 3, 1]);
+        let mut none = Sources::default();
+        none.merge(&one);
+        assert_eq!(none.sorted(), one.sorted());
+    }
 
     #[test]
     fn sources_beyond_those_that_are_counted_one_by_one_are_others() {
