@@ -1,7 +1,7 @@
 //! `connect` and `serve`: their options.
 
 use super::Failure;
-use super::connect_outages::outage;
+use super::connect_outages::{outage, retry};
 use super::numbers;
 use super::ranges::{self, Addresses, Ports};
 use super::standing_args::{CoreList, StandingArgs, cores};
@@ -31,7 +31,8 @@ SYNs only, as fast as one core makes them:
 
 Kinds of --work, each with an optional weight: syn (the answer to the SYN is the end),
 abandon (a handshake and no more), reset (a handshake, then a reset) and request
-(requests with answers, then FINs). Times count from when a connection is due.
+(requests with answers, then FINs); or udp alone (a request and its answer, each one
+datagram, as DNS has them). Times count from when a connection is due.
 Prints 'ready' once all links are up, and the account when every connection has ended.
 SIGTERM and Ctrl-C end it earlier; SIGUSR1 prints the account so far.
 Exit status otherwise: 2 bad command line, 3 a port could not be opened.";
@@ -206,6 +207,12 @@ impl ConnectArgs {
                 "--request-size {}: expected at most {most} over IPv6",
                 self.request_size
             )));
+        }
+        let asks_more = self.requests > 1 || self.hold > 0 || self.sequence.is_some();
+        if self.work.is_datagrams() && asks_more {
+            return Err(Failure::usage(
+                "--work udp: one request each; leave out --requests, --hold and --sequence",
+            ));
         }
         let bytes = u64::from(self.requests) * u64::from(self.request_size);
         if bytes + 2 > u64::from(MOST_SENT) {
@@ -383,17 +390,21 @@ pub(super) fn word(work: Work) -> &'static str {
         Work::Abandon => "abandon",
         Work::Reset => "reset",
         Work::Request => "request",
+        Work::Datagram => "udp",
     }
 }
 
 fn work(text: &str) -> Result<Mix, String> {
+    if text == word(Work::Datagram) {
+        return Ok(Mix::datagrams());
+    }
     let mut weights = [0; KINDS.len()];
     for part in text.split(',') {
         let (name, weight) = part.split_once(':').unwrap_or((part, "1"));
         let kind = KINDS.iter().position(|&kind| word(kind) == name);
         let weight = weight.parse::<u32>().ok();
         let (kind, weight) = kind.zip(weight).ok_or_else(|| {
-            format!("'{part}': expected syn, abandon, reset or request, with a weight: request:98,reset:2")
+            format!("'{part}': expected syn, abandon, reset or request, with a weight (request:98,reset:2), or udp alone")
         })?;
         weights[kind] = weight;
     }
@@ -405,16 +416,6 @@ fn sequence(text: &str) -> Result<(u32, u32), String> {
         .split_once(':')
         .and_then(|(client, server)| Some((client.parse().ok()?, server.parse().ok()?)));
     numbers.ok_or_else(|| "expected two numbers up to 4294967295, as in 1000:2000".to_owned())
-}
-
-fn retry(text: &str) -> Result<Retry, String> {
-    let expected = || "expected TIME:TIMES, as in 200ms:3".to_owned();
-    let (time, times) = text.split_once(':').ok_or_else(expected)?;
-    let times = times.parse().ok().filter(|times| (1..=100).contains(times));
-    Ok(Retry {
-        after_ns: nanoseconds(time)?,
-        times: times.ok_or("expected 1 to 100 times, as in 200ms:3")?,
-    })
 }
 
 #[cfg(test)]
@@ -430,10 +431,11 @@ mod tests {
             Ok(Mix::new([0, 0, 2, 98]).unwrap())
         );
         assert_eq!(work("syn,abandon:3"), Ok(Mix::new([1, 3, 0, 0]).unwrap()));
-        for text in ["", "syn:", "syn:-1", "nap", "request:1:2"] {
+        for text in ["", "syn:", "syn:-1", "nap", "request:1:2", "udp,syn"] {
             assert!(work(text).unwrap_err().contains("expected syn"), "{text}");
         }
         assert!(work("syn:0").unwrap_err().contains("not 0"));
+        assert_eq!(work("udp"), Ok(Mix::datagrams()));
     }
 
     #[test]
@@ -441,20 +443,6 @@ mod tests {
         let at = |ms| first_round(UNIX_EPOCH + Duration::from_millis(ms));
         assert_eq!(at(1_000_000).wrapping_sub(at(998_000)), 32);
         assert_eq!(at(4_096_000), at(0));
-    }
-
-    #[test]
-    fn retries_have_a_time_and_a_number() {
-        assert_eq!(
-            retry("200ms:3"),
-            Ok(Retry {
-                after_ns: 200_000_000,
-                times: 3
-            })
-        );
-        for text in ["", "200ms", "200ms:", "200ms:0", "200ms:101", ":3", "x:3"] {
-            assert!(retry(text).unwrap_err().contains("expected"), "{text}");
-        }
     }
 
     #[test]

@@ -162,6 +162,19 @@ fn samples_show_when_a_backend_was_down() {
 }
 
 #[test]
+fn requests_in_datagrams_are_counted_by_the_backend_that_answered() {
+    let told = account(&connect(&["--work", "udp", "--late", "--json"]));
+    let (client, backend) = (&told["client"], &told["server"]["backends"][0]);
+    for key in ["opened", "answered", "completed"] {
+        assert_eq!(client[key], 200, "{key}: {told}");
+    }
+    assert_eq!(client["backends"], serde_json::json!([200]));
+    assert_eq!((&backend["requests"], &backend["syns"]), (&200.into(), &0.into()));
+    assert_eq!(client["answer_ns"]["count"], 200);
+    assert_eq!(client["connect_ns"], Value::Null);
+}
+
+#[test]
 fn the_account_is_a_table_for_people() {
     let text = stdout(&connect(&[
         "--requests",
@@ -277,6 +290,10 @@ fn what_cannot_be_opened_names_the_option() {
             "expected an Ethernet address",
         ),
         (vec!["--backend", "10.0.0.100:80"], "there are two"),
+        (
+            vec!["--work", "udp", "--requests", "2"],
+            "--work udp: one request each",
+        ),
         (vec!["--cores", "3-1"], "as in 0-3 or 0,2"),
         (vec!["--cores", "0", "--core", "0"], "cannot be used with"),
         (

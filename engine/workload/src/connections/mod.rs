@@ -1,4 +1,4 @@
-//! TCP connections over frames, without a socket for each.
+//! TCP connections, and requests in datagrams, over frames, without a socket for each.
 //!
 //! | module | what it is |
 //! |---|---|
@@ -50,6 +50,8 @@ pub mod server;
 pub mod timers;
 pub mod work;
 
+#[cfg(test)]
+mod datagram_tests;
 #[cfg(test)]
 pub(crate) mod doubles;
 #[cfg(test)]

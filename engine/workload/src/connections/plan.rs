@@ -16,6 +16,8 @@ pub enum Work {
     /// A handshake, requests with their answers, one after the other, and FINs from
     /// both sides.
     Request,
+    /// One request and its answer, as datagrams: what DNS does.
+    Datagram,
 }
 
 /// Which share of the connections is treated how.
@@ -27,7 +29,7 @@ pub struct Mix {
     only: Option<Work>,
 }
 
-/// What a [`Mix`] is made of, in its order.
+/// What a [`Mix`] is made of, in its order; datagrams do not mix.
 pub const KINDS: [Work; 4] = [Work::Syn, Work::Abandon, Work::Reset, Work::Request];
 
 impl Mix {
@@ -49,6 +51,20 @@ impl Mix {
         let (first, _) = used.next()?;
         let only = used.next().is_none().then_some(first);
         Some(Self { ends, only })
+    }
+
+    /// All are datagrams.
+    pub fn datagrams() -> Self {
+        Self {
+            ends: [0; KINDS.len()],
+            only: Some(Work::Datagram),
+        }
+    }
+
+    /// Whether all are datagrams; otherwise none is.
+    #[inline(always)]
+    pub fn is_datagrams(&self) -> bool {
+        self.only == Some(Work::Datagram)
     }
 
     #[inline(always)]

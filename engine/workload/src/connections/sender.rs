@@ -1,8 +1,8 @@
 //! The segments that a client sends of a connection.
 
-use super::payload::Request;
+use super::payload::{NOBODY, Request};
 use super::plan::{Place, Plan};
-use super::segment::{ACK, Content, FIN, Outgoing, PSH, SYN};
+use super::segment::{ACK, Content, DATAGRAM, FIN, Outgoing, PSH, SYN};
 use pinchpoint_wire::ethernet::Mac;
 
 /// Writes them.
@@ -35,12 +35,20 @@ impl Sender {
             .plan
             .first_seq(place)
             .wrapping_add(1 + u32::from(number) * len);
-        self.segment(place, seq, ack, PSH | ACK, content)
+        let flags = if self.plan.mix.is_datagrams() {
+            DATAGRAM
+        } else {
+            PSH | ACK
+        };
+        self.segment(place, seq, ack, flags, content)
     }
 
-    /// The SYN of a connection.
+    /// The SYN of a connection, or its one request.
     #[inline(always)]
     pub fn syn(&self, place: Place) -> Outgoing {
+        if self.plan.mix.is_datagrams() {
+            return self.request(place, 0, NOBODY, 0);
+        }
         self.segment(place, self.plan.first_seq(place), 0, SYN, Content::Nothing)
     }
 

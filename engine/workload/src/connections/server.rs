@@ -7,7 +7,7 @@ use super::end::{End, bits, ip};
 use super::outages::{Manner, Outage, Outages};
 use super::payload::{Answer, Request};
 use super::plan::mix;
-use super::segment::{ACK, Content, FIN, Incoming, Outgoing, PSH, RST, SYN};
+use super::segment::{ACK, Content, DATAGRAM, FIN, Incoming, Outgoing, PSH, RST, SYN};
 use foldhash::fast::RandomState;
 use pinchpoint_wire::ethernet::Mac;
 use std::collections::HashMap;
@@ -221,7 +221,7 @@ impl Server {
         &self.strays
     }
 
-    /// SYNs by source address.
+    /// SYNs, and requests in datagrams, by source address.
     pub fn sources(&self) -> &Sources {
         &self.sources
     }
@@ -276,6 +276,9 @@ impl Server {
             backend.down += 1;
             return self.while_down(segment, manner);
         }
+        if segment.has(DATAGRAM) {
+            return self.on_datagram(segment, number);
+        }
         if segment.has(RST) {
             backend.resets += 1;
             return None;
@@ -304,7 +307,7 @@ impl Server {
     /// What a closed port sends, or nothing (RFC 9293 section 3.10.7.1).
     #[inline(never)]
     fn while_down(&self, segment: &Incoming<'_>, manner: Manner) -> Option<Outgoing> {
-        if manner == Manner::Silent || segment.has(RST) {
+        if manner == Manner::Silent || segment.has(RST) || segment.has(DATAGRAM) {
             return None;
         }
         Some(if segment.has(ACK) {
@@ -315,6 +318,25 @@ impl Server {
         } else {
             self.reply(segment, 0, RST | ACK, Content::Nothing)
         })
+    }
+
+    /// A request that stands by itself.
+    #[inline(never)]
+    fn on_datagram(&mut self, datagram: &Incoming<'_>, number: u16) -> Option<Outgoing> {
+        let Some(request) = Request::read(datagram.payload) else {
+            self.strays.wrong_payload += 1;
+            return None;
+        };
+        self.backends[usize::from(number)].requests += 1;
+        self.sources.add(datagram.src.bits);
+        let answer = Answer {
+            request,
+            backend: number,
+            seen: datagram.src,
+            toa: None,
+        };
+        let content = Content::Answer(answer, self.answer_len as usize);
+        Some(self.reply(datagram, 0, DATAGRAM, content))
     }
 
     fn on_request(
