@@ -159,7 +159,11 @@ fn check(accounts: &[Account]) -> Account {
     let whole = merged(accounts);
     let client = whole.client.as_ref().expect("a client");
     let counts = client.counts();
-    assert_eq!((counts.opened, counts.completed), (COUNT, COUNT), "{counts:?}");
+    assert_eq!(
+        (counts.opened, counts.completed),
+        (COUNT, COUNT),
+        "{counts:?}"
+    );
     assert_eq!((counts.foreign, counts.shortfall), (0, 0), "{counts:?}");
     assert_eq!(client.times().connect.clone().into_histogram().len(), COUNT);
     let server = whole.server.as_ref().expect("a server");
@@ -189,7 +193,10 @@ fn every_connection_has_one_outcome_on_whichever_core_its_answers_arrive() {
         assert_eq!(accounts.len(), cores as usize);
         for account in &accounts {
             let own = account.client.as_ref().expect("a client").counts();
-            assert!(own.opened.abs_diff(COUNT / u64::from(cores)) <= 1, "{own:?}");
+            assert!(
+                own.opened.abs_diff(COUNT / u64::from(cores)) <= 1,
+                "{own:?}"
+            );
         }
         let whole = check(&accounts);
         assert!(whole.others[1].answered >= 1, "the next hop was asked for");
@@ -202,6 +209,9 @@ fn what_backends_return_past_the_device_reaches_the_core_that_has_the_connection
     let server = Server::new(&[backend], SERVER, 64, 11).with_direct(Some(service()));
     let whole = check(&run(3, &server, NextHop::At(SERVER)));
     let segments: u64 = whole.others.iter().map(|port| port.segments).sum();
-    assert_eq!(whole.others[0].segments, 0, "nothing came back through the device");
+    assert_eq!(
+        whole.others[0].segments, 0,
+        "nothing came back through the device"
+    );
     assert!(whole.returned > Some(COUNT) && whole.returned < Some(segments));
 }

@@ -229,7 +229,9 @@ impl Told {
 impl HandedTold {
     fn line(&self) -> String {
         let (segments, lost) = (grouped(self.segments), grouped(self.lost));
-        format!("segments handed to the core of their connection: {segments}; lost on the way: {lost}\n")
+        format!(
+            "segments handed to the core of their connection: {segments}; lost on the way: {lost}\n"
+        )
     }
 }
 

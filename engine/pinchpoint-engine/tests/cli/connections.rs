@@ -78,7 +78,10 @@ fn samples_of_several_workers_are_those_of_all() {
     let [.., last, account] = &told[..] else {
         panic!("{text}");
     };
-    assert_eq!((&last["type"], &last["opened"]), (&"sample".into(), &200.into()));
+    assert_eq!(
+        (&last["type"], &last["opened"]),
+        (&"sample".into(), &200.into())
+    );
     for key in ["answered", "completed", "backends"] {
         assert_eq!(last[key], account["client"][key], "{key}: {last}");
     }
@@ -169,7 +172,10 @@ fn requests_in_datagrams_are_counted_by_the_backend_that_answered() {
         assert_eq!(client[key], 200, "{key}: {told}");
     }
     assert_eq!(client["backends"], serde_json::json!([200]));
-    assert_eq!((&backend["requests"], &backend["syns"]), (&200.into(), &0.into()));
+    assert_eq!(
+        (&backend["requests"], &backend["syns"]),
+        (&200.into(), &0.into())
+    );
     assert_eq!(client["answer_ns"]["count"], 200);
     assert_eq!(client["connect_ns"], Value::Null);
 }

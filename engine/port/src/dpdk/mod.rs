@@ -8,9 +8,10 @@
 mod attach;
 mod eal;
 mod ffi;
+mod numa;
 
 use crate::ahead::{AHEAD, prefetch_frame};
-use crate::{BURST, OpenError, Patience, Port, PortSpec, SessionSpec, Sink, Source};
+use crate::{BURST, OpenError, Patience, Port, PortSpec, SessionSpec, Sink, Source, sched};
 use ffi::{Info, Mbuf, Mempool, Xstat, XstatName};
 use pinchpoint_wire::ethernet::Mac;
 use std::ffi::{CStr, c_char, c_int, c_uint};
@@ -181,6 +182,9 @@ pub(crate) fn open(
     patience: Patience<'_>,
 ) -> Result<Vec<Vec<DpdkPort>>, OpenError> {
     eal::init(session)?;
+    if let Some(warning) = numa::warning(&session.worker_cores, sched::numa_node) {
+        eprintln!("pinchpoint-engine: warning: {warning}");
+    }
     let workers = session.worker_cores.len();
     let pool = Arc::new(Pool::new(specs, workers, session.longest_frame)?);
     let open = |spec: &&PortSpec| {

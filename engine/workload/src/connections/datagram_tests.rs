@@ -113,7 +113,12 @@ fn an_answer_with_another_tag_belongs_to_nobody() {
 
 #[test]
 fn datagrams_of_others_are_no_segments() {
-    let frame = written(&client(datagrams(plan()), schedule(1)).syns().next().unwrap());
+    let frame = written(
+        &client(datagrams(plan()), schedule(1))
+            .syns()
+            .next()
+            .unwrap(),
+    );
     assert_eq!(frame.len(), HEADERS + 64);
     let changed = |at: usize| {
         let mut frame = frame.clone();
@@ -122,5 +127,9 @@ fn datagrams_of_others_are_no_segments() {
     };
     assert_eq!(changed(HEADERS), Unfit::Other);
     assert_eq!(changed(HEADERS + 20), Unfit::Checksum);
-    assert_eq!(changed(HEADERS - 4), Unfit::Malformed, "a length that does not fit");
+    assert_eq!(
+        changed(HEADERS - 4),
+        Unfit::Malformed,
+        "a length that does not fit"
+    );
 }
