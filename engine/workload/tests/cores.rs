@@ -87,7 +87,7 @@ impl Nic {
         for side in [0, 1] {
             let mut taken = Taken::default();
             for queue in &mut self.sides[side] {
-                queue.receive(&mut taken);
+                while queue.receive(&mut taken) > 0 {}
             }
             let others = &mut self.sides[1 - side];
             for frame in &taken.0 {
