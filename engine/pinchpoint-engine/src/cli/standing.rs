@@ -13,7 +13,7 @@ use crate::session::allowed_cores;
 use crate::{convert, usage};
 use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal};
-use pinchpoint_port::{AnyPort, OpenError, Patience, Port, ThreadGuard, mem, sched};
+use pinchpoint_port::{AnyPort, Deadline, OpenError, Port, ThreadGuard, mem, sched};
 use pinchpoint_wire::FCS_LEN;
 use pinchpoint_worker::standing::{Control, Standing, UntilStopped};
 use pinchpoint_worker::{Clock, Settings, Worker, WorkerPort};
@@ -262,11 +262,11 @@ fn open(
 ) -> Result<Option<Vec<Vec<WorkerPort>>>, Failure> {
     let refused = |error: crate::protocol::ErrorReply| Failure::usage(error.message);
     let (session, specs) = convert::shared_session(request, &allowed_cores()).map_err(refused)?;
-    let patience = Patience {
+    let deadline = Deadline {
         until: Instant::now() + Duration::from_secs_f64(request.link_timeout_s),
         cancelled,
     };
-    let opened = pinchpoint_port::open(&session, &specs, patience);
+    let opened = pinchpoint_port::open(&session, &specs, deadline);
     if cancelled.load(Ordering::Relaxed) {
         return Ok(None);
     }
@@ -282,7 +282,7 @@ fn open(
             });
         }
     }
-    Ok(await_links(&mut workers, patience)?.then_some(workers))
+    Ok(await_links(&mut workers, deadline)?.then_some(workers))
 }
 
 fn missing(error: OpenError) -> Failure {
@@ -294,16 +294,16 @@ fn missing(error: OpenError) -> Failure {
 }
 
 /// Waits until every link is up; false if a signal came first.
-fn await_links(workers: &mut [Vec<WorkerPort>], patience: Patience<'_>) -> Result<bool, Failure> {
+fn await_links(workers: &mut [Vec<WorkerPort>], deadline: Deadline<'_>) -> Result<bool, Failure> {
     loop {
         let mut down = workers.iter_mut().flatten();
         let Some(down) = down.find_map(|own| (!own.port.link_up()).then_some(&own.name)) else {
             return Ok(true);
         };
-        if patience.cancelled.load(Ordering::Relaxed) {
+        if deadline.cancelled.load(Ordering::Relaxed) {
             return Ok(false);
         }
-        if patience.is_over() {
+        if deadline.is_over() {
             let hint =
                 "check that the other end is up; --link-timeout sets how long to wait for it";
             let message = format!("{down}: the link is down");

@@ -86,7 +86,7 @@ impl Ran {
         let gaps = &self.gaps;
         format!(
             "core {}: {:.3} s, {:.0} % busy, {:.0} % given away ({}, at most {}); {} gaps over {}, \
-             {} together, {} the longest",
+             {} in total, {} the longest",
             self.core,
             self.elapsed_s,
             100.0 * self.busy_share,
