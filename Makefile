@@ -4,7 +4,7 @@
 # Steps of tests/parts.py: what measures nothing is made at the same time, once everything is compiled.
 TEST := build-tests test-unit,lint+test-rust test-bench
 TEST_ALL := $(TEST) test-bench-rest test-debian,test-kernel+test-thorough+bench-tools smoke
-BENCHMARKS := bench-engine bench-build bench-turnover bench-search bench-referee bench-compare bench-truth bench-causes bench-exhaustion bench-watch bench-serve bench-campaign
+BENCHMARKS := bench-engine bench-build bench-turnover bench-search bench-referee bench-compare bench-truth bench-causes bench-exhaustion bench-balancers bench-watch bench-serve bench-campaign
 
 .PHONY: demo docs test test-all build-tests test-rust test-unit test-thorough test-bench test-bench-rest test-kernel test-nics test-debian setup-bookworm setup-trixie demo-bookworm demo-trixie test-hosts test-guests test-comparisons test-studies test-causes test-interrupts test-campaign test-vdpa lint fmt setup develop clean help manual fuzz profile-engine bench-tools bench smoke $(BENCHMARKS)
 .DEFAULT_GOAL := help
@@ -24,6 +24,7 @@ help:
 	@echo "make test-nics  measure a real Open vSwitch between emulated NICs, by ssh and on the spot (as root, 15 minutes)"
 	@echo "make docs    build the documentation site into site/"
 	@echo "make bench-engine    compare the engine with its peers, in one table (as root, 10 minutes)"
+	@echo "make bench-balancers compare connections a second of real balancers with wrk (as root, 15 minutes)"
 	@echo "make bench-build     compare the creation of rules, ports and veth pairs with plain commands (as root, 30 minutes)"
 	@echo "make bench-causes    plant causes in real devices; which does the lab name first (as root, 25 minutes)"
 	@echo "make bench-compare   count false alarms of A against A, and how often a small change is found (as root, 20 minutes)"
@@ -175,6 +176,10 @@ bench-causes: develop
 # BENCH: --rounds N, --only WORDS, --traffic SECONDS, --json. Fails where fewer than 9 of 10 are named.
 bench-exhaustion: develop
 	@$(BIN)/python benchmarks/exhaustion_rows.py $(BENCH)
+
+# BENCH takes options of the table: --only WORDS, --rounds N, --json.
+bench-balancers: develop $(if $(findstring --smoke,$(BENCH)),,.venv/.bench-packages)
+	@$(BIN)/python benchmarks/balancer_rows.py $(BENCH)
 
 # BENCH: --pairs N, --scenario FILE, --json.
 bench-watch: develop

@@ -16,6 +16,7 @@ PLANTED = (
     Limit.DESCRIPTORS,
     Limit.ACCEPT_QUEUE,
     Limit.BACKEND,
+    Limit.NAMED_DROP,
 )
 """What a clean bench must not be accused of."""
 
@@ -82,6 +83,12 @@ def _dropping(what: str) -> Change:
             host.run(["nft", words], netns)
 
     return change
+
+
+def shaped(setup: Setup, live: Live) -> None:
+    """The servers' port sends no more than a megabit a second."""
+    words = ("tc", "qdisc", "add", "dev", "servers", "root", "tbf", "rate", "1mbit", "burst", "10kb", "latency", "10ms")
+    setup.places.host.run(words, setup.places.dut_netns)
 
 
 DEAD, SLOW = _dropping("drop"), _dropping(f"limit rate over {SLOW_FRAMES}/second burst 1 packets drop")
@@ -163,6 +170,7 @@ PLANTS = (
     *_each("table", Limit.TABLE, ("haproxy",), service=FEW_PLACES, work=STAYING),
     *_each("descriptors", Limit.DESCRIPTORS, ("haproxy", "nginx"), dut="descriptors = 256", work=STAYING),
     *_each("accept queue", Limit.ACCEPT_QUEUE, ("haproxy", "nginx"), dut="backlog = 1", max_cps=20_000),
+    *_each("queueing discipline", Limit.NAMED_DROP, ("nft", "haproxy"), change=shaped),
     *_each("slow backend", Limit.BACKEND, KINDS, change=SLOW),
     *_each("dead backend", Limit.BACKEND, KINDS, change=DEAD),
     Plant(UNFAIR, "nft", None, change=_dealing(*WEIGHTS), measure="verify"),

@@ -37,9 +37,11 @@ PACKAGES = {
     "dpdk-testpmd": "dpdk-dev",
     "iperf": "iperf",
     "nft": "nftables",
+    "nginx": "nginx",
     "perf": "linux-perf",
     "sockperf": "sockperf",
     "trafgen": "netsniff-ng",
+    "wrk": "wrk",
 }
 
 T = TypeVar("T")

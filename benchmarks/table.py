@@ -114,7 +114,7 @@ def _aim(aim: Aim, ours: Sequence[Sample], theirs: Sequence[Sample], unit: str) 
     value = reached(aim, ours, theirs)
     verdict = "not measured" if value is None else "met" if aim.met(value) else "missed"
     if aim.what == "ratio":
-        return f"{aim.at_least:g} x: {verdict}"
+        return f"{aim.at_least:g} x{' at most' if aim.at_most else ''}: {verdict}"
     if aim.what == "rate":
         return f"{aim.at_least / 1e6:g} Mpps: {verdict}" if unit == "frames" else f"{aim.at_least:g}/s: {verdict}"
     level = f"{aim.what} {aim.at_least:g} x the peer's" if aim.of_peers else _note(aim.what, aim.at_least)

@@ -9,6 +9,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from pinchpoint.store.folder import RunFolder
+
 PINCHPOINT = str(Path(sys.executable).parent / "pinchpoint")
 STATE = Path("/run/pinchpoint")
 ROOT = Path(__file__).parents[2]
@@ -24,6 +26,12 @@ class Left:
     hugepages: int
     mounts: tuple
     links: frozenset
+
+
+def only_run(out):
+    """The folder of the one run below `out`."""
+    (path,) = Path(out).iterdir()
+    return RunFolder.open(path)
 
 
 def marked_processes():

@@ -27,6 +27,7 @@ from pinchpoint.measure.build.run import Build
 from pinchpoint.measure.standing import Interrupted, Task
 from pinchpoint.measure.traffic import Background
 from pinchpoint.model.errors import BenchError
+from pinchpoint.model.warning import Warn
 from pinchpoint.run.scenario import run_scenario
 from pinchpoint.scenario import parse
 
@@ -89,7 +90,7 @@ def test_each_probed_rule_takes_its_first_frame_after_building_began(nothing_lef
     within = kept.account["probes"]["within_s"]
     assert all(-within <= seconds < kept.account["making"]["returned_s"] + 2.0 for seconds in taken)
     assert value(result, "first frame time") == max(taken)
-    assert not [words for words in result.warnings if "probed" in words]
+    assert Warn.TOOK_NO_FRAME not in [warning.kind for warning in result.warnings]
 
 
 def seen_by_the_engine(monkeypatch, lost_before):
@@ -119,7 +120,7 @@ def test_a_load_that_was_lost_before_building_has_no_blocked_time_and_the_reason
     seen_by_the_engine(monkeypatch, lost_before=0.5)
     result, (kept,) = measured(building(method="bundle", count=1000, load_fps=5000))
     assert "of the load was lost before" in kept.account["refused"]
-    assert kept.account["refused"] in result.warnings
+    assert Warn.NO_BLOCKED_TIME.of(kept.account["refused"]) in result.warnings
     assert "blocked time" not in {metric.name for metric in result.metrics}
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from bench_tools import run
-from serving_tools import served
+from serving_tools import FULL_NAT, served
 
 pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.tier2("measure:change")]
 CHANGE = """
@@ -18,9 +18,9 @@ rate_cps = 300.0
 """
 
 
-def changed(folder, event, kind="nft"):
+def changed(folder, event, kind="nft", service=FULL_NAT):
     path = folder / "change.toml"
-    path.write_text(served(kind, measure="change", tables=CHANGE.format(event=event)))
+    path.write_text(served(kind, service, measure="change", tables=CHANGE.format(event=event)))
     done = run("run", path, "--out", folder / "runs", "--json")
     assert done.returncode == 0, done.stderr
     (scenario,) = json.loads(done.stdout)["scenarios"]
@@ -42,6 +42,14 @@ def test_a_backend_that_is_removed_gets_no_connections_until_it_is_added_again(t
     shares = [figures[f"share of backend {number}"]["value"] for number in range(3)]
     assert shares == pytest.approx([0.5, 0.0, 0.5], abs=0.1)
     assert figures["share of backend 1 after return"]["value"] == pytest.approx(1 / 3, abs=0.1)
+
+
+@pytest.mark.parametrize("kind", ["haproxy", "nginx"])
+def test_a_proxy_that_checks_its_backends_leaves_out_one_that_refuses(tmp_path, kind):
+    figures = changed(tmp_path, "reset", kind, f"{FULL_NAT}health_s = 0.2")
+    shares = [figures[f"share of backend {number}"]["value"] for number in range(3)]
+    assert shares == pytest.approx([0.5, 0.0, 0.5], abs=0.1), "of the second half of the time for which it was away"
+    assert figures["share of backend 1 after return"]["value"] > 0.1
 
 
 @pytest.mark.parametrize("kind", ["haproxy", "nginx"])

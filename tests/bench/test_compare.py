@@ -3,16 +3,15 @@
 import json
 import shutil
 import signal
-from pathlib import Path
 
 import pytest
-from bench_tools import run, start_watched
+from bench_tools import only_run, run, start_watched
 from scenario_text import one_way
 
 from pinchpoint.dut.ovs.bench import VSWITCHD
 from pinchpoint.dut.ovs.spec import Datapath
 from pinchpoint.model.comparison import ComparisonKind, Decision
-from pinchpoint.store.folder import COMPARISON, RunFolder
+from pinchpoint.store.folder import COMPARISON
 
 pytestmark = pytest.mark.tier2("command:compare")
 
@@ -34,11 +33,6 @@ def load(tmp_path):
     return write
 
 
-def only(out):
-    (path,) = Path(out).iterdir()
-    return RunFolder.open(path)
-
-
 def stored(folder):
     return COMPARISON.decode((folder.path / "comparison.json").read_bytes(), "")
 
@@ -47,7 +41,7 @@ def test_two_settings_are_measured_in_turns_and_a_loss_of_everything_is_found(no
     out = tmp_path / "runs"
     done = run("compare", load(), "--set-b", REWRITE, "--pairs", 3, "--out", out, "--json", timeout=280)
     assert done.returncode == 9, done.stderr  # three pairs decide nothing
-    folder = only(out)
+    folder = only_run(out)
     assert [scenario.scenario[0] for scenario in folder.read_result().scenarios] == list("ABBAAB")
     comparison = stored(folder)
     assert json.loads(done.stdout) == json.loads((folder.path / "comparison.json").read_text())
@@ -68,7 +62,7 @@ def test_ctrl_c_in_the_second_pair_keeps_the_first_and_resume_finishes(nothing_l
     watched.wait_until_it_says("B-load.r2 (3/4)  ·  building")
     watched.process.send_signal(signal.SIGINT)
     assert watched.end().returncode == 130
-    folder = only(out)
+    folder = only_run(out)
     kept = folder.read_result().scenarios
     assert [scenario.scenario for scenario in kept] == ["A-load", "B-load"]
     assert stored(folder).finished is False
@@ -88,7 +82,7 @@ def test_a_build_of_ones_own_runs_as_b_and_its_hash_is_recorded(nothing_left, lo
     out = tmp_path / "runs"
     done = run("compare", load(), "--set-b", f"dut.vswitchd={own}", "--pairs", 1, "--out", out)
     assert done.returncode == 9, done.stderr
-    differing = stored(only(out)).differences
+    differing = stored(only_run(out)).differences
     assert [(difference.what, difference.a, difference.b) for difference in differing.scenario] == [
         ("dut.vswitchd", "none", str(own))
     ]
@@ -115,7 +109,7 @@ def test_two_stored_runs_tell_what_differs_and_compare_unpaired(nothing_left, lo
     for name, more in (("one", ()), ("two", ("--set", DROP))):
         done = run("run", load(), *more, "--out", tmp_path / name)
         assert done.returncode == 0, done.stderr
-    first, second = (only(tmp_path / name).path for name in ("one", "two"))
+    first, second = (only_run(tmp_path / name).path for name in ("one", "two"))
     done = run("compare", first, second, "--out", tmp_path / "compared", "--metric", "loss at 5.00 kpps")
     assert done.returncode == 9, done.stderr  # of one measurement each no interval is known
     assert "rules of br0" in done.stdout

@@ -12,6 +12,7 @@ from bench_tools import (
     SLOW,
     STATE,
     kill_lab,
+    only_run,
     pid_of,
     run,
     start_watched,
@@ -56,11 +57,6 @@ def rates(tmp_path):
     return write
 
 
-def only(out):
-    (path,) = Path(out).iterdir()
-    return RunFolder.open(path)
-
-
 def words(scenario, out, *more):
     return ("compare", scenario, "--set-b", REWRITE, "--method", "duet", "--benches", 1, "--out", out, *more)
 
@@ -77,7 +73,7 @@ def test_both_benches_stand_at_once_and_slices_are_kept_and_compared(nothing_lef
     out = tmp_path / "runs"
     done = run(*words(rates("af_packet"), out, "--slices", "2s", "--benches", 2))
     assert done.returncode in ANSWERS, done.stderr
-    folder = only(out)
+    folder = only_run(out)
     measured = [stretch for stretch in folder.read_stretches() if stretch.phase == MEASURED]
     assert {part.side for stretch in measured for part in stretch.slices} == {"A", "B"}
     assert {stretch.benches for stretch in measured} == {1, 2}, "both were built anew"
@@ -101,13 +97,13 @@ def test_alternating_trials_of_two_benches_that_stand_are_kept_compared_and_resu
     watched.process.send_signal(signal.SIGINT)
     assert watched.end().returncode == 130
     kept = alternating_in(out)
-    done = run("compare", "--resume", only(out).path, timeout=280)
+    done = run("compare", "--resume", only_run(out).path, timeout=280)
     assert done.returncode in ANSWERS, done.stderr
     trials = alternating_in(out)
     assert trials[: len(kept)] == kept
     assert {trial.scenario for trial in trials} == {"A-rates", "B-rates"}
-    assert len({trial.id for trial in only(out).read_trials()}) == len(only(out).read_trials())
-    comparison = COMPARISON.decode((only(out).path / "comparison.json").read_bytes(), "")
+    assert len({trial.id for trial in only_run(out).read_trials()}) == len(only_run(out).read_trials())
+    comparison = COMPARISON.decode((only_run(out).path / "comparison.json").read_bytes(), "")
     assert (comparison.kind, comparison.finished) == (ComparisonKind.TRIALS, True)
     assert "by alternating trials" in done.stdout
 
@@ -177,12 +173,12 @@ def test_after_kill_9_during_slices_clean_leaves_nothing_and_resume_finishes(rat
     assert run("clean").returncode == 0
     assert time.monotonic() - began < 60  # a frozen switch is not waited for; a busy host may be slow
     assert what_is_there() == before
-    done = run("compare", "--resume", only(out).path)
+    done = run("compare", "--resume", only_run(out).path)
     assert done.returncode in ANSWERS, done.stderr
-    stretches = only(out).read_stretches()
+    stretches = only_run(out).read_stretches()
     assert len(stretches) > kept
     assert len({stretch.id for stretch in stretches}) == len(stretches)
-    assert only(out).read_result().finished
+    assert only_run(out).read_result().finished
     assert what_is_there() == before
 
 
@@ -217,7 +213,7 @@ def test_ctrl_c_during_slices_keeps_and_reports_them_and_resume_finishes(nothing
     wait_for(lambda: any('"measured"' in path.read_text() for path in out.glob("*/slices.jsonl")), "a measured stretch")
     watched.process.send_signal(signal.SIGINT)
     assert watched.end().returncode == 130
-    folder = only(out)
+    folder = only_run(out)
     kept = (folder.path / "slices.jsonl").read_bytes()
     stored = COMPARISON.decode((folder.path / "comparison.json").read_bytes(), "")
     assert not stored.finished
@@ -273,11 +269,11 @@ def test_points_beside_a_standing_reference_are_killed_cleaned_and_resumed(relat
     kill_lab(watched.process)
     assert run("clean").returncode == 0
     assert what_is_there() == before
-    kept = only(out).read_stretches()
-    done = run("run", "--resume", only(out).path)
+    kept = only_run(out).read_stretches()
+    done = run("run", "--resume", only_run(out).path)
     assert done.returncode == 0, done.stderr
     assert what_is_there() == before
-    result, stretches = only(out).read_result(), only(out).read_stretches()
+    result, stretches = only_run(out).read_result(), only_run(out).read_stretches()
     assert result.finished
     assert stretches[: len(kept)] == kept
     assert len({stretch.id for stretch in stretches}) == len(stretches)

@@ -3,16 +3,14 @@
 import json
 import signal
 import time
-from pathlib import Path
 
 import pytest
-from bench_tools import SLOW, run, start_watched
+from bench_tools import SLOW, only_run, run, start_watched
 
 from pinchpoint.model.causes import Experiment, Standing
 from pinchpoint.model.errors import UNDECIDED
 from pinchpoint.model.offload import Offload
 from pinchpoint.model.result import Outcome
-from pinchpoint.store.folder import RunFolder
 
 pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.tier2("command:explain")]
 SCENARIO = """
@@ -46,17 +44,12 @@ gap_shortfall_ratio = 0.9
 """
 
 
-def only(out):
-    (path,) = Path(out).iterdir()
-    return RunFolder.open(path)
-
-
 def test_a_rule_that_drops_is_suspected_confirmed_and_shown_again(tmp_path):
     path, out = tmp_path / "drop.toml", tmp_path / "runs"
     path.write_text(SCENARIO)
     done = run("explain", path, "--no-ceiling", "--out", out, "--json", timeout=280)
     assert done.returncode == 0, done.stderr
-    folder = only(out)
+    folder = only_run(out)
     (explanation,) = folder.read_result().explanations
     branch = explanation.branches[0]  # beside it a busy host may be suspected, of what rings lost
     assert (branch.suspicion.cause, branch.standing) == ("rule-drop", Standing.CONFIRMED)
@@ -83,7 +76,7 @@ def test_the_time_of_a_saturated_thread_is_divided_by_function_and_a_stop_meanwh
     time.sleep(2)  # into the trial, while perf runs
     watched.process.send_signal(signal.SIGINT)
     assert watched.end().returncode == 130
-    folder = only(out)
+    folder = only_run(out)
     assert folder.read_result().profiles == ()
     trials = folder.read_trials()
     done = run("explain", "--resume", folder.path, "--no-ceiling")
@@ -107,7 +100,7 @@ def test_a_stored_run_is_explained_as_it_was_measured(tmp_path):
     done = run("run", path, "--out", out)
     assert done.returncode == 0, done.stderr
     assert "likely: a rule that drops" in done.stdout.replace("\n", " ")
-    planned = run("explain", only(out).path, "--dry-run", "--out", out)
+    planned = run("explain", only_run(out).path, "--dry-run", "--out", out)
     assert planned.returncode == 0, planned.stderr
     assert "every=4" in planned.stdout
 
@@ -145,9 +138,9 @@ def test_a_flag_that_lies_is_said_to_lie(tmp_path):
     done = run("run", path, "--out", out)
     assert done.returncode == 0, done.stderr
     assert "offload claimed, not real" in done.stdout.replace("\n", " ")
-    (result,) = only(out).read_result().scenarios
+    (result,) = only_run(out).read_result().scenarios
     assert (result.offload.word, result.offload.claimed, result.offload.hardware) == (Offload.CLAIMED, 1.0, 0.0)
-    assert "claimed, not real" in (only(out).path / "report.html").read_text()
+    assert "claimed, not real" in (only_run(out).path / "report.html").read_text()
 
 
 @pytest.mark.parametrize(

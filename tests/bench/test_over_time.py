@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from bench_tools import STATE, run, start_watched, wait_for, what_is_there, windows_in
+from bench_tools import STATE, only_run, run, start_watched, wait_for, what_is_there, windows_in
 from scenario_text import one_way
 
 from pinchpoint.dut.setup import prepare
@@ -18,15 +18,10 @@ from pinchpoint.host.priority import preferred
 from pinchpoint.measure.blocked.run import Blocked
 from pinchpoint.measure.standing import Listener, standing_bench
 from pinchpoint.model.result import Outcome
+from pinchpoint.model.warning import Warn
 from pinchpoint.scenario import load
-from pinchpoint.store.folder import RunFolder
 
 pytestmark = pytest.mark.tier2("figures over time: soak, recovery, blocked")
-
-
-def only_folder(out):
-    (path,) = out.iterdir()
-    return RunFolder.open(path)
 
 
 @pytest.fixture
@@ -50,7 +45,7 @@ def test_a_soak_accounts_for_every_frame_and_is_resumed_after_an_interruption(wr
     wait_for(lambda: "soak-w00003" in windows_in(out), "the third window")
     watched.process.send_signal(signal.SIGINT)
     assert watched.process.wait(60) == 130
-    folder = only_folder(out)
+    folder = only_run(out)
     kept = len(folder.read_measurements())
     assert kept >= 3
     ended = run("run", "--resume", folder.path)
@@ -76,7 +71,7 @@ def test_a_switch_that_forwards_no_more_has_its_loss_in_the_windows_where_it_hap
     subprocess.run(["ovs-ofctl", "-O", "OpenFlow14", "del-flows", str(management)], check=True)
     ended = watched.end()
     assert ended.returncode == 0, ended.stderr
-    folder = only_folder(out)
+    folder = only_run(out)
     (soak,) = [trial for trial in folder.read_trials() if trial.phase == "soak"]
     windows = [measurement.account for measurement in folder.read_measurements()]
     assert sum(window["lost"] - window["late"] for window in windows) == soak.lost
@@ -85,8 +80,8 @@ def test_a_switch_that_forwards_no_more_has_its_loss_in_the_windows_where_it_hap
     assert since >= 4, "the rules stood until the fifth window"
     assert all(stopped[since:]), "and never came back"
     (result,) = folder.read_result().scenarios
-    (told,) = [warning for warning in result.warnings if warning.startswith("forwarding stopped")]
-    assert float(told.split()[2]) == pytest.approx(0.5 * since, abs=0.6)
+    (told,) = [warning for warning in result.warnings if warning.kind is Warn.STOPPED]
+    assert told.values["began_s"] == pytest.approx(0.5 * since, abs=0.6)
 
 
 RECOVERY = "[recovery]\nthroughput_fps = 6e6\noverload_s = 0.5\nreduced_share = 0.05\nreduced_s = 1\nrepeats = 2"
@@ -96,7 +91,7 @@ RECOVERY = "[recovery]\nthroughput_fps = 6e6\noverload_s = 0.5\nreduced_share = 
 def test_an_overload_loses_frames_and_the_load_after_it_hardly_any(written, tmp_path):
     out = tmp_path / "runs"
     ended = run("run", written("recovery", RECOVERY), "--out", out)
-    folder = only_folder(out)
+    folder = only_run(out)
     trials = [trial for trial in folder.read_trials() if trial.phase == "recovery"]
     assert trials, ended.stderr
     for trial in trials:
@@ -127,7 +122,7 @@ def test_an_action_under_traffic_is_timed_and_undone(written, tmp_path, action, 
     table = f'[blocked]\naction = "{action}"\n{more}\nload_fps = 20_000\nbefore_s = 0.2\nafter_s = 3\nrepeats = 1'
     ended = run("run", written("blocked", table, datapath), "--out", out)
     assert ended.returncode == 0, ended.stderr
-    folder = only_folder(out)
+    folder = only_run(out)
     (result,) = folder.read_result().scenarios
     assert result.outcome is Outcome.MEASURED, result.reason
     figures = {metric.name: metric for metric in result.metrics}

@@ -3,10 +3,9 @@
 import signal
 
 import pytest
-from bench_tools import ROOT, SLOW, run, start, trials_in, wait_for
+from bench_tools import ROOT, SLOW, only_run, run, start, trials_in, wait_for
 
 from pinchpoint.model.result import Outcome
-from pinchpoint.store.folder import RunFolder
 
 pytestmark = [pytest.mark.tier2("bursts and loss curves"), pytest.mark.needs("dpdk")]
 
@@ -40,15 +39,10 @@ def of_measure(scenario):
     return write
 
 
-def only_folder(out):
-    (path,) = out.iterdir()
-    return RunFolder.open(path)
-
-
 @pytest.mark.tier1("measure:burst")
 def test_every_burst_has_exactly_its_frames_and_the_ring_that_overflows_is_named(nothing_left, of_measure, tmp_path):
     done = run("run", of_measure("burst", BURST, rules=SLOW), "--out", tmp_path / "runs")
-    folder = only_folder(tmp_path / "runs")
+    folder = only_run(tmp_path / "runs")
     sent = [trial for trial in folder.read_trials() if trial.burst_frames]
     assert sent
     ring = 1024
@@ -78,7 +72,7 @@ def test_loads_that_no_engine_offers_are_marked_and_the_rest_have_a_loss(nothing
     path.write_text(path.read_text().replace("gap_shortfall_ratio = 0.9", "gap_shortfall_ratio = 0.5"))
     done = run("run", path, "--out", tmp_path / "runs")
     assert done.returncode in (0, 4), done.stderr  # 4: on a busy host the engine may offer none of the loads
-    folder = only_folder(tmp_path / "runs")
+    folder = only_run(tmp_path / "runs")
     (result,) = folder.read_result().scenarios
     top = result.loss_curve[0]
     assert (top.loss, top.trials) == (None, 0), "100 million frames a second are beyond any engine"
@@ -100,7 +94,7 @@ def test_ctrl_c_keeps_the_bursts_and_resume_goes_on(nothing_left, of_measure, tm
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode in (130, 0), errors
-    folder = only_folder(out)
+    folder = only_run(out)
     before = folder.read_trials()
     again = run("run", "--resume", folder.path)
     assert folder.read_trials()[: len(before)] == before

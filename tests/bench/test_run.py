@@ -1,15 +1,13 @@
 """A real run from scenario to report: the account closes and nothing is left."""
 
 import signal
-from pathlib import Path
 
 import msgspec
 import pytest
-from bench_tools import FORWARD, ROOT, SLOW, marked_processes, run, start, trials_in, wait_for
+from bench_tools import FORWARD, ROOT, SLOW, marked_processes, only_run, run, start, trials_in, wait_for
 from scenario_text import one_way
 
 from pinchpoint.model.trial import TrialValidity
-from pinchpoint.store.folder import RunFolder
 
 pytestmark = pytest.mark.tier2("accounts of Open vSwitch close")
 
@@ -17,11 +15,6 @@ SNAT = (
     "table=0,priority=10,ip,nw_dst=48.0.0.0/8,actions=ct(commit,table=1,nat(src=10.0.0.1))\n"
     "table=1,priority=10,ip,actions=mod_dl_dst:02:00:00:00:00:99,output:{right}"
 )
-
-
-def only_folder(out):
-    (path,) = Path(out).iterdir()
-    return RunFolder.open(path)
 
 
 def finished(folder):
@@ -68,7 +61,7 @@ def loaded(tmp_path):
         path.write_text(text.replace("ring = 4096", f"ring = {ring}"))
         done = run("run", path, "--out", tmp_path / "runs")
         assert "Traceback" not in done.stderr
-        trials = finished(only_folder(tmp_path / "runs"))
+        trials = finished(only_run(tmp_path / "runs"))
         assert [trial for trial in trials if trial.phase == "load"], done.stderr
         return trials
 
@@ -162,7 +155,7 @@ def test_ctrl_c_saves_what_was_measured_and_resume_finishes_it(nothing_left, sce
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
     assert "--resume" in errors
-    folder = only_folder(out)
+    folder = only_run(out)
     before = folder.read_trials()
     assert len(before) >= 2
     assert marked_processes() == set()

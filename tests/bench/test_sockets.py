@@ -119,7 +119,8 @@ def test_rules_that_no_frame_meets_are_called_invisible(nothing_left, workload, 
     series = 'rule_series = [{ rule = "priority=5,ip,nw_dst={ipv4:48.0.0.0},actions=drop", count = 1000 }]'
     path.write_text(path.read_text().replace('rules = "actions=NORMAL"', f'rules = "actions=NORMAL", {series}'))
     result, _ = ran(path, tmp_path / "runs")
-    assert any("1,001 OpenFlow rules, but 2 datapath flows and 1 mask carried" in line for line in result["warnings"])
+    told = " ".join(warning["text"] for warning in result["warnings"])
+    assert "1,001 OpenFlow rules, but 2 datapath flows and 1 mask carried" in told
 
 
 def test_hosts_that_cannot_reach_each_other_are_the_benchs_fault(nothing_left, workload, tmp_path):

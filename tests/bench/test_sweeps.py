@@ -7,13 +7,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from bench_tools import PINCHPOINT, kill_lab, run, start_watched, what_is_there
+from bench_tools import PINCHPOINT, kill_lab, only_run, run, start_watched, what_is_there
 from scenario_text import one_way
 
 from pinchpoint.model.result import Outcome, RateStatus
 from pinchpoint.model.study import ConclusionOutcome, Need
 from pinchpoint.run.budget import agreement
-from pinchpoint.store.folder import RunFolder
 
 pytestmark = [pytest.mark.tier2("sweeps and studies"), pytest.mark.needs("dpdk")]
 
@@ -40,11 +39,6 @@ name = "good"
 """
 
 
-def only_folder(out):
-    (path,) = Path(out).iterdir()
-    return RunFolder.open(path)
-
-
 def results_in(out):
     files = list(Path(out).glob("*/result.json"))
     return len(json.loads(files[0].read_text())["scenarios"]) if files else 0
@@ -64,7 +58,7 @@ def test_killed_in_the_second_of_three_units_it_is_cleaned_and_resumes_with_that
     assert results_in(out) == 1
     assert run("clean").returncode == 0
     assert what_is_there() == before
-    folder = only_folder(out)
+    folder = only_run(out)
     kept, first = folder.read_trials(), folder.read_result().scenarios[0]
     done = run("run", "--resume", folder.path)
     assert done.returncode == 0, done.stderr
@@ -97,13 +91,13 @@ def test_what_cannot_run_here_is_impossible_what_the_switch_refuses_fails_and_th
     (tmp_path / "swept.toml").write_text(one_way("load", LOAD + POINTS, dut="memory_mb = 1024"))
     done = run("run", tmp_path / "swept.toml", "--out", tmp_path / "runs")
     assert done.returncode == 4, done.stderr  # a point failed
-    nowhere, refused, good = only_folder(tmp_path / "runs").read_result().scenarios
+    nowhere, refused, good = only_run(tmp_path / "runs").read_result().scenarios
     assert nowhere.outcome is Outcome.IMPOSSIBLE
     assert "CPU 63 cannot be used here" in nowhere.reason
     assert refused.outcome is Outcome.FAILED
     assert "teleport" in refused.reason
     assert good.outcome is Outcome.MEASURED
-    assert (only_folder(tmp_path / "runs").path / "report.html").exists()
+    assert (only_run(tmp_path / "runs").path / "report.html").exists()
 
 
 def test_a_sweep_of_which_nothing_can_run_ends_as_a_scenario_would(nothing_left, scenario, tmp_path):
@@ -118,7 +112,7 @@ def test_a_sweep_of_which_nothing_can_run_ends_as_a_scenario_would(nothing_left,
 def test_a_budget_measures_the_ends_first_and_says_why_the_middle_is_left_out(nothing_left, three_points, tmp_path):
     done = run("run", three_points, "--budget", "5m", "--out", tmp_path / "runs")
     assert done.returncode == 0, done.stderr
-    folder = only_folder(tmp_path / "runs")
+    folder = only_run(tmp_path / "runs")
     ran = [trial.scenario for trial in folder.read_trials()]
     assert list(dict.fromkeys(ran))[:2] == ["swept.five-tuples-1", "swept.five-tuples-200"]
     by_level = {scenario.levels["five-tuples"]: scenario for scenario in folder.read_result().scenarios}
@@ -143,7 +137,7 @@ def test_a_study_of_ones_own_runs_from_its_folder_one_group_or_all(nothing_left,
     )
     done = run("study", "run", folder, "--only", "one", "--out", tmp_path / "runs")
     assert done.returncode == 0, done.stderr
-    run_folder = only_folder(tmp_path / "runs")
+    run_folder = only_run(tmp_path / "runs")
     assert [scenario.scenario for scenario in run_folder.read_result().scenarios] == ["one"]
     assert run_folder.read_info().study.title == "Mine"
     assert run("show", run_folder.path).returncode == 0
@@ -172,7 +166,7 @@ def test_a_conclusion_is_judged_by_what_the_bench_had(nothing_left, tmp_path):
     (folder / "study.toml").write_text(CONCLUSION)
     done = run("study", "run", folder, "--out", tmp_path / "runs")
     assert done.returncode == 0, done.stderr
-    found = only_folder(tmp_path / "runs")
+    found = only_run(tmp_path / "runs")
     (judged,) = found.read_result().conclusions
     cpus = len(os.sched_getaffinity(0))
     assert judged.outcome is ConclusionOutcome.NOT_DECIDABLE

@@ -52,8 +52,10 @@ def verified(folder, service, dut="", more=""):
         (f'{FULL_NAT}\nscheduler = "hash"', ""),
         ('mode = "dnat"', ""),
         (FULL_NAT, "syn_proxy = true"),
+        (f'{FULL_NAT}\nscheduler = "source-hash"', ""),
+        (f'{FULL_NAT}\ncloses = "backend"', ""),
     ],
-    ids=["full-nat", "hash", "dnat", "syn proxy"],
+    ids=["full-nat", "hash", "dnat", "syn proxy", "source-hash", "backend closes"],
 )
 def test_nftables_does_what_the_service_says(tmp_path, service, dut):
     done, told = verified(tmp_path, service, dut)
@@ -62,6 +64,24 @@ def test_nftables_does_what_the_service_says(tmp_path, service, dut):
     metrics = {metric["name"]: metric["value"] for metric in scenario["metrics"]}
     assert metrics["completed"] == 1.0
     assert min(metrics[f"{stage} p50"] for stage in ("connect", "answer", "close")) > 0
+
+
+def test_several_virtual_servers_have_one_turn(tmp_path):
+    text = served("nft", tables=VERIFY).replace('"10.0.0.100"\nport = 80', '"10.0.0.100-10.0.0.102"\nport = "80-84"')
+    (path := tmp_path / "many.toml").write_text(text)
+    done = run("run", path, "--out", tmp_path / "runs", "--json")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("kind", ["nft", "haproxy", "nginx"])
+def test_weights_are_followed(tmp_path, kind):
+    text = served(kind, tables=VERIFY).replace("port = 8081", "port = 8081\nweight = 3")
+    (path := tmp_path / "weights.toml").write_text(text)
+    done = run("run", path, "--out", tmp_path / "runs", "--json")
+    assert done.returncode == 0, done.stderr
+    (scenario,) = json.loads(done.stdout)["scenarios"]
+    (busiest,) = [metric for metric in scenario["metrics"] if metric["name"] == "busiest backend"]
+    assert busiest["value"] == pytest.approx(0.6, abs=0.05)
 
 
 def test_an_unfair_scheduler_is_named_and_the_exit_status_says_so(tmp_path):

@@ -16,6 +16,7 @@ from sample_measures import measures_run  # noqa: E402
 from sample_shared import every_status, shared_run  # noqa: E402
 
 from pinchpoint.model.result import RateStatus  # noqa: E402
+from pinchpoint.model.warning import Warn  # noqa: E402
 from pinchpoint.report import render_html  # noqa: E402
 
 SHORT, RESULT, TRIALS = sample_run()
@@ -265,7 +266,8 @@ def test_troubled_results_look_like_trouble(browser: Browser, tmp_path: Path) ->
 
 def test_hostile_titles_are_shown_and_not_run(browser: Browser, tmp_path: Path) -> None:
     title = "</script><script>document.title='owned'</script>"
-    hostile = replace(RESULT.scenarios[1], title=title, warnings=("<img src=x onerror=\"document.title='owned'\">",))
+    warning = Warn.OTHER.of("<img src=x onerror=\"document.title='owned'\">")
+    hostile = replace(RESULT.scenarios[1], title=title, warnings=(warning,))
     trials = [replace(trial, reason=title) for trial in OWN]
     path = tmp_path / "report.html"
     path.write_text(render_html(INFO, replace(RESULT, scenarios=(hostile,)), trials))

@@ -38,6 +38,7 @@ from pinchpoint.model.trial import (
     Witness,
     WorkerWitness,
 )
+from pinchpoint.model.warning import Warn
 from pinchpoint.store.codec import SCHEMA
 
 RUN_ID = "synthetic-sample-20260102T030405Z"
@@ -305,7 +306,7 @@ def _result(truth: Truth, trials: Sequence[Trial], rates: tuple[Rate, ...], verd
         traffic_s=math.fsum(trial.sent_duration_s for trial in trials),
         wall_s=math.fsum(trial.wall_s for trial in trials) + 9.5,
         cache_line=CacheLine(31.9, 31.0, 158.0 if far else 33.4, 2 * len(trials), far, ""),
-        warnings=("the cores were far apart (158 ns) for 5 % of the probes",) if far else (),
+        warnings=(Warn.OTHER.of("the cores were far apart (158 ns) for 5 % of the probes"),) if far else (),
     )
 
 

@@ -7,6 +7,7 @@ import sample
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import Limit, RunInfo, RunResult, ScenarioResult, Verdict
 from pinchpoint.model.trial import TrialValidity
+from pinchpoint.model.warning import Warn
 
 T3 = "lowest and highest of 3 windows"
 
@@ -34,7 +35,7 @@ def _windows() -> ScenarioResult:
         invalid_trials={"noisy_host": 1},
         verdict=Verdict(Limit.RELAY_CORE, "the relay is saturated: 99.5 % busy on CPU 0", (), (), ("stream-0001",)),
         warnings=(
-            "1 of 4 windows discarded and repeated; the last one: processes outside the bench took 15.0 % of one CPU",
+            Warn.WINDOWS_REPEATED.of("processes outside the bench took 15.0 % of one CPU", discarded=1, windows=4),
         ),
     )
 

@@ -33,6 +33,7 @@ from pinchpoint.model.result import (
 )
 from pinchpoint.model.scenario import SearchMethod
 from pinchpoint.model.trial import Cause, Trial, TrialValidity
+from pinchpoint.model.warning import Warn
 from pinchpoint.store.codec import SCHEMA
 
 INFO, RESULT, TRIALS = sample.sample_run()
@@ -183,5 +184,6 @@ def every_status() -> RunResult:
         _without_rate("loses-always", "Random loss", always, "Frames are lost at any load.", Limit.NAMED_DROP),
         _without_rate("refused", "The device died", refused, "No load could be judged.", Limit.UNEXPLAINED),
     )
-    many = ("the switch missed frames", "the engine's core stood still", "two modes", "a neighbour")
+    told = ("the switch missed frames", "the engine's core stood still", "two modes", "a neighbour")
+    many = tuple(map(Warn.OTHER.of, told))
     return RunResult(SCHEMA, "statuses-20260102T030405Z", True, (replace(shared, warnings=many), *ended))

@@ -56,7 +56,7 @@ ipv4_dst = "198.19.0.1-198.19.0.20"
 {more}
 """
 
-ONLY_SERVED = ("dpvs", "envoy", "haproxy", "ipvs", "nginx")  # kinds that do nothing but balance a service
+ONLY_SERVED = ("dpvs", "envoy", "haproxy", "ipvs", "nginx", "xdp")  # kinds that do nothing but balance a service
 SERVED = """
 [service]
 address = "10.0.0.100"
@@ -72,7 +72,10 @@ address = "10.1.0.2"
 
 def served_text(kind: str, dut: str = "") -> str:
     """A service of two backends behind a device of a kind that balances."""
-    return 'measure = "verify"' + OF_A_KIND.partition("[[stream]]")[0].format(kind=kind, dut=dut) + SERVED
+    service = SERVED
+    if kind == "xdp":
+        service = service.replace('local = "10.1.0.240"', 'mode = "direct-return"\nscheduler = "hash"')
+    return 'measure = "verify"' + OF_A_KIND.partition("[[stream]]")[0].format(kind=kind, dut=dut) + service
 
 
 def scenario_of(kind: str, dut: str = "", more: str = "") -> Scenario:

@@ -231,8 +231,59 @@ def test_a_host_that_nobody_handed_down_is_noticed(text):
     assert not list(ambient_hosts("def read(host: Host) -> str:\n    return Local().read('x')"))
 
 
+REACH_HOSTS = ("bench", "bulk", "dut", "observe")  # whatever they touch may be another host's
+MAKES_LINKS = {"model/scenario.py"}  # of what a port and an end of a socket workload name: `Scenario.link`
+CONNECTS = {"model/site.py", "host/machines.py", "run/host_recovery.py", "run/scenario.py", "campaign/read.py"}
+MAY_ASK = {
+    **dict.fromkeys(("pci", "engine_pci", "engine_interface", "end_interface"), MAKES_LINKS),
+    **dict.fromkeys(("runs_on", "engine_runs_on"), frozenset[str]()),  # the raw file is asked: dut/checks.py
+    "remote": CONNECTS,
+}
+"""By a field that says where something stands, or what it is reached by: who may read it."""
+
+
+def fields_read(text):
+    """Names of attributes that are read and not called."""
+    methods = {id(node.func) for node in nodes_of(text) if isinstance(node, ast.Call)}
+    return {node.attr for node in nodes_of(text) if isinstance(node, ast.Attribute) and id(node) not in methods}
+
+
+def test_where_parts_of_a_bench_stand_is_decided_as_a_scenario_is_read_and_asked_of_its_sites_and_links():
+    readers = {field: set() for field in MAY_ASK}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for field in readers.keys() & fields_read(path.read_text()):
+            readers[field].add(str(path.relative_to(PACKAGE)))
+    assert readers == MAY_ASK
+
+
+@pytest.mark.parametrize("text", ["port.pci is None", "if scenario.site.remote: pass", "[end.remote for end in ends]"])
+def test_a_question_where_something_stands_is_noticed(text):
+    assert fields_read(text) & MAY_ASK.keys()
+    assert not fields_read("actor.remote()\nkernel.runs_on(host)") & MAY_ASK.keys()
+
+
+def optional_hosts(text):
+    """Parameters and fields that may have no host where one is meant."""
+    for node in nodes_of(text):
+        annotation = node.annotation if isinstance(node, ast.arg | ast.AnnAssign) else None
+        parts = ast.unparse(annotation).split(" | ") if annotation else []
+        if "None" in parts and any(re.fullmatch(r"(\w+\.)?(Host|Machine|Machines|Site)", part) for part in parts):
+            yield f"line {node.lineno}: {ast.unparse(node)}"
+
+
+@pytest.mark.parametrize("part", [*REACH_HOSTS, "measure", "run"])
+def test_who_reaches_a_host_is_given_one(part):
+    """Then the type checker names who forgets it."""
+    for path in modules(part):
+        assert list(optional_hosts(path.read_text())) == [], path
+
+
+def test_a_host_that_may_be_left_out_is_noticed():
+    assert list(optional_hosts("def read(site: Site | None): ...\nclass Made:\n    host: Machine | None"))
+    assert not list(optional_hosts("def read(host: Host, netns: str | None): ..."))
+
+
 KERNELS_FILES = re.compile(r"/(proc|sys/(class|devices|kernel|module)|run/netns)(/|$)")
-REACHES_BENCHES = ("bench", "bulk", "dut", "observe")  # whatever they touch may be another host's
 OWN_FILES = {"bench/journal.py", "dut/ovs/device.py", "dut/ovs/bench.py", "dut/registry.py"}
 
 
@@ -255,7 +306,7 @@ def test_the_kernels_files_and_sockets_are_a_hosts():
         assert "socket" not in set(imports_of(path.read_text())), name
 
 
-@pytest.mark.parametrize("part", REACHES_BENCHES)
+@pytest.mark.parametrize("part", REACH_HOSTS)
 def test_what_reaches_benches_reads_and_writes_by_a_host(part):
     """But for the journal, which is the lab's own, and what is asked of programs before a bench is planned."""
     for path in modules(part):
@@ -296,7 +347,7 @@ DECIDES = (
     "run",
 )  # what is found out there must not hang on how a sentence is worded
 LOOKING = ("startswith", "endswith", "find", "index", "count")
-SENTENCES = {"reason", "headline", "sentence", "why_not"}
+SENTENCES = {"reason", "headline", "sentence", "why_not", "warning", "warnings"}
 
 
 def is_sentence(node):
@@ -329,7 +380,7 @@ def test_sentences_that_decide_something_are_found():
 
 @pytest.mark.parametrize("part", DECIDES)
 def test_no_sentence_drives_logic(part):
-    """Typed facts do (model/trial.py: Cause; model/result.py: Limit, RateStatus); sentences are made of them."""
+    """Typed facts do (Cause, Limit, RateStatus, Warn); sentences are made of them."""
     for path in modules(part):
         assert list(reads_sentences(path.read_text())) == [], path.name
 
@@ -386,6 +437,7 @@ MADE_IN = {
     "ScenarioResult": {"measure/summary.py"},
     "Measurement": {"measure/standing.py"},
     "Bracket": {"measure/standing.py"},
+    "ResultWarning": {"model/warning.py"},
 }
 
 

@@ -98,6 +98,8 @@ impl Path {
             ports: 1025,
             port_count: 8,
             service: End::new(Ipv4Addr::new(10, 0, 0, 100), 80),
+            service_addresses: 1,
+            service_ports: 1,
             mix: Mix::new([0, 0, 1, 3]).expect("weights"),
             requests: Requests { count: 2, len: 24 },
             key: seed as u64,
@@ -113,6 +115,7 @@ impl Path {
             hold_ns: 0,
             hold_before: 0,
             retry: Retry::default(),
+            server_closes: false,
             opens_late: false,
         };
         let (ip, port) = backend();

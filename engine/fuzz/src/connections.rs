@@ -61,6 +61,8 @@ impl Ends {
             ports: 1025,
             port_count: 8,
             service,
+            service_addresses: 1,
+            service_ports: 1,
             mix: Mix::new([0, 0, 1, 3]).expect("weights"),
             requests: Requests { count: 2, len: 24 },
             key: seed as u64,
@@ -79,6 +81,7 @@ impl Ends {
                 after_ns: 200_000,
                 times: 2,
             },
+            server_closes: false,
             opens_late: false,
         };
         let macs = (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]));

@@ -89,6 +89,7 @@ pub fn account(input: &[u8]) {
         sender: Sender::Here,
         verify_checksums: input.len() % 2 == 1,
         flows: Some((map, 3)),
+        unsigned: None,
     });
     let mut account = Account::new(&settings, &expected, PORTS);
     let mut delivered = [0u64; PORTS];

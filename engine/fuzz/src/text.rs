@@ -4,8 +4,10 @@ use pinchpoint_engine::convert::{Known, KnownPort};
 use pinchpoint_engine::input::{Event, MAX_LINE, read_lines};
 use pinchpoint_engine::protocol::Request;
 use pinchpoint_engine::{convert, parse};
-use pinchpoint_import::{pcap as captures, trex as profiles};
+use pinchpoint_import::{pcap as captures, replay, trex as profiles};
 use pinchpoint_port::Backend;
+use pinchpoint_traffic::recorded::Recorded;
+use pinchpoint_traffic::replay::Replay;
 use std::collections::HashSet;
 use std::io::BufReader;
 
@@ -100,7 +102,8 @@ const LIMITS: captures::Options = captures::Options {
 };
 
 /// The input is a packet capture: what is read keeps the limits and is whole,
-/// padding only adds to what is read, and an error stays on one line.
+/// padding only adds to what is read, and an error stays on one line. What is
+/// whole can be replayed, or the error says why not.
 pub fn pcap(input: &[u8]) {
     let padded = captures::Options {
         pad_truncated: true,
@@ -117,11 +120,27 @@ pub fn pcap(input: &[u8]) {
         }
     }
     match whole {
-        Ok(frames) => assert_eq!(padded, Ok(frames)),
+        Ok(frames) => {
+            replayed(frames.clone());
+            assert_eq!(padded, Ok(frames));
+        }
         Err(error) => {
             assert!(error.offset <= input.len());
             one_line(&error.to_string());
         }
+    }
+}
+
+fn replayed(captured: Vec<captures::CapturedFrame>) {
+    match replay::side("input", captured, None, false) {
+        Ok(side) => {
+            let frames = side.frames.iter().map(Vec::as_slice);
+            let replay = Replay::new(frames, true).expect("there is a frame");
+            assert_eq!(replay.counts().0, side.frames.len() as u64);
+            let times = Recorded::new(side.offsets_ns, side.period_ns);
+            assert!(times.is_none() || side.period_ns > 0);
+        }
+        Err(error) => one_line(&error),
     }
 }
 

@@ -3,6 +3,7 @@
 //! * [`pcap`]: the frames of a pcap or pcapng file, as templates for streams;
 //! * [`capture`]: what ports sent and received, written as pcapng
 //!   for Wireshark;
+//! * [`replay`]: those of one side of a capture, with their times;
 //! * [`trex`]: TRex stateful-template profiles and the captures they name.
 //!
 //! Everything read here is hostile until it has been checked: each reader
@@ -12,4 +13,5 @@
 
 pub mod capture;
 pub mod pcap;
+pub mod replay;
 pub mod trex;

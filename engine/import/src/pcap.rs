@@ -25,6 +25,9 @@ pub struct CapturedFrame {
     pub bytes: Vec<u8>,
     /// Bytes the frame had on the wire.
     pub original_len: u32,
+    /// The interface that captured it: in a pcapng file its number in the
+    /// section, else 0.
+    pub interface: u32,
 }
 
 /// How a capture is read and how much of it at most.
@@ -100,16 +103,21 @@ pub fn read(path: &Path, options: &Options) -> Result<Vec<CapturedFrame>, PcapEr
 /// Bytes of the regular file at `path`, at most `limit` of them.
 pub(crate) fn read_file(path: &Path, limit: u64) -> Result<Vec<u8>, String> {
     let text = |error: std::io::Error| error.to_string();
+    let found = fs::metadata(path).map_err(text)?;
     // Opening a FIFO would wait for its writer.
-    if !fs::metadata(path).map_err(text)?.is_file() {
+    if !found.is_file() {
         return Err("not a regular file".to_owned());
+    }
+    let too_large = || format!("the file is larger than {limit} bytes");
+    if found.len() > limit {
+        return Err(too_large());
     }
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(text)?;
     let mut bounded = file.take(limit.saturating_add(1));
     bounded.read_to_end(&mut bytes).map_err(text)?;
     if bytes.len() as u64 > limit {
-        return Err(format!("the file is larger than {limit} bytes"));
+        return Err(too_large());
     }
     Ok(bytes)
 }
@@ -169,7 +177,7 @@ impl Reader<'_> {
         offset: usize,
         time_ns: u64,
         data: &[u8],
-        original_len: u32,
+        (original_len, interface): (u32, u32),
     ) -> Result<(), PcapError> {
         let wanted = original_len as usize;
         if data.len() > wanted {
@@ -209,6 +217,7 @@ impl Reader<'_> {
             time_ns,
             bytes,
             original_len,
+            interface,
         });
         Ok(())
     }

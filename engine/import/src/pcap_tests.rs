@@ -135,6 +135,8 @@ fn pcapng_is_read_in_both_byte_orders_with_each_interface_s_own_clock() {
         let times: Vec<_> = frames.iter().map(|frame| frame.time_ns).collect();
         assert_eq!(times, [5_000, 1 << 33, 11_500_000_000]);
         assert_eq!(frames[1].bytes, b"nano");
+        let interfaces: Vec<_> = frames.iter().map(|frame| frame.interface).collect();
+        assert_eq!(interfaces, [0, 1, 2]);
     }
 }
 
@@ -303,6 +305,15 @@ fn what_is_not_whole_ethernet_frames_with_a_time_is_refused_with_its_place() {
 fn a_path_that_is_no_regular_file_is_refused_without_waiting() {
     let error = read(Path::new("/dev"), &Options::default()).unwrap_err();
     assert_eq!(error.to_string(), "/dev: byte 0: not a regular file");
+}
+
+#[test]
+fn a_file_of_4_gb_is_refused_before_it_is_read() {
+    let path = std::env::temp_dir().join(format!("pp-import-large-{}", std::process::id()));
+    File::create(&path).unwrap().set_len(4 << 30).unwrap();
+    let error = read(&path, &Options::default()).unwrap_err();
+    fs::remove_file(&path).unwrap();
+    assert!(error.message.starts_with("the file is larger than"), "{error}");
 }
 
 proptest! {

@@ -7,7 +7,7 @@
 //! * `send`, `backends`, `sockets`: what the commands do;
 //! * `standing`: the commands that are no clients, with `standing_args` and
 //!   `standing_account`: `relay`, `inspect`, `reflect`, `forward`, `balance`,
-//!   `connect`, `serve`;
+//!   `connect`, `serve`; `balance_xdp`, which has no ports;
 //! * `live`, `table`, `account`, `sockets_table`, `warnings`: what people see of
 //!   it; `refusal`: what the engine refused, by option.
 
@@ -16,12 +16,14 @@ pub mod args;
 mod backends;
 mod balance;
 mod balance_args;
+mod balance_xdp;
 mod client;
 mod connect;
 mod connect_account;
 mod connect_args;
 mod connect_outages;
 mod connect_samples;
+mod connect_work;
 mod engine_args;
 mod flows;
 mod forward;
@@ -127,6 +129,7 @@ fn dispatch(command: Command) -> Result<u8, Failure> {
         Command::Reflect(args) => reflect::run(&args, &mut out),
         Command::Forward(args) => forward::run(&args, &mut out),
         Command::Balance(args) => balance::run(&args, &mut out),
+        Command::BalanceXdp(args) => balance_xdp::run(&args, &mut out),
         Command::Backends(args) => backends::backends(&args, &mut out),
         Command::Completion { .. } => Ok(usage::EXIT_DONE),
     }

@@ -2,6 +2,7 @@
 
 mod elsewhere;
 mod known;
+mod replay;
 mod session;
 mod slices;
 mod stream;

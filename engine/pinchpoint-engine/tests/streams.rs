@@ -115,7 +115,7 @@ fn a_frame_too_short_for_its_signature_is_refused_and_says_what_fits() {
 }
 
 #[test]
-fn the_rate_in_bits_and_bursts_and_ramps_are_kept() {
+fn the_rate_in_bits_and_bursts_and_ramps_and_poisson_arrivals_are_kept() {
     let mut engine = opened(&mem_pair(""));
     let mut l1 = stream(0, "left", "right", Value::Null);
     l1["rate"] = json!({"bps_l1": 84.0 * 8.0 * 10_000.0});
@@ -124,10 +124,12 @@ fn the_rate_in_bits_and_bursts_and_ramps_are_kept() {
     l2["shape"] = json!({"bursts": {"frames": 50}});
     let mut ramp = stream(2, "left", "right", json!(10_000.0));
     ramp["shape"] = json!({"ramp": {"from_share": 0.0}});
-    let result = engine.ask(&run(0.5, &[l1, l2, ramp]));
+    let mut poisson = stream(3, "left", "right", json!(10_000.0));
+    poisson["shape"] = json!({"poisson": {}});
+    let result = engine.ask(&run(0.5, &[l1, l2, ramp, poisson]));
     assert_identities(&result);
     let intended = |k: usize| result["streams"][k]["intended"].as_u64().unwrap();
-    assert_eq!([intended(0), intended(1), intended(2)], [5000, 5000, 2500]);
+    assert_eq!([0, 1, 2, 3].map(intended), [5000, 5000, 2500, 5000]);
     assert!(result["pacing"]["largest_burst"].as_u64().unwrap() >= 50);
     engine.bye();
 }

@@ -34,6 +34,7 @@ pub mod tcp;
 #[cfg(test)]
 mod testing;
 pub mod width;
+mod xdp_balance;
 pub mod xdp_live;
 pub mod xdp_sink;
 
@@ -42,6 +43,7 @@ pub use availability::{Availability, availability};
 pub use error::{OpenError, OpenErrorKind};
 pub use open::open;
 pub use spec::{Backend, Deadline, PortSpec, SessionSpec};
+pub use xdp_balance::{Virtual, XdpBalancer};
 
 use pinchpoint_wire::ethernet::Mac;
 

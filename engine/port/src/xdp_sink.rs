@@ -13,8 +13,8 @@ use crate::{OpenError, interface, netns};
 /// `XDP_DROP` (linux/bpf.h).
 const DROP: i32 = 1;
 /// One cache line for each processor's counter.
-const LINE_SHIFT: i32 = 6;
-const WORDS_PER_LINE: usize = (1 << LINE_SHIFT) / 8;
+pub(crate) const LINE_SHIFT: i32 = 6;
+pub(crate) const WORDS_PER_LINE: usize = (1 << LINE_SHIFT) / 8;
 
 /// A dropping interface, until this value goes.
 pub struct XdpDropSink {
@@ -71,7 +71,7 @@ impl XdpDropSink {
 }
 
 /// Processor numbers there may ever be: one more than the highest.
-fn possible_processors() -> usize {
+pub(crate) fn possible_processors() -> usize {
     const FALLBACK: usize = 1024;
     let list = std::fs::read_to_string("/sys/devices/system/cpu/possible");
     let highest = |list: String| {

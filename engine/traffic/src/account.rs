@@ -9,6 +9,7 @@ use crate::counts::{Closed, PortCounts, StreamAccount, StreamCounts};
 use crate::flows::{FlowMap, FlowTracker};
 use crate::horizon::Horizon;
 use crate::latency::LatencyRecorder;
+use crate::replay::invariant;
 use crate::window::{Arrival, SequenceWindow};
 use pinchpoint_wire::signature::{self, Reading, Signature};
 use pinchpoint_wire::verify;
@@ -56,6 +57,9 @@ pub struct Expected {
     pub verify_checksums: bool,
     /// The flows to follow one by one, and how many of the first.
     pub flows: Option<(FlowMap, usize)>,
+    /// Of a replay: what its frames without signature are told by, in order
+    /// ([`invariant`]).
+    pub unsigned: Option<Arc<[u64]>>,
 }
 
 /// Receive side of one stream.
@@ -72,6 +76,7 @@ struct Stream {
     /// Which of the account's recorders has its latencies.
     latency: usize,
     flows: Option<FlowTracker>,
+    unsigned: Option<Arc<[u64]>>,
 }
 
 const NO_STREAM: u16 = u16::MAX;
@@ -179,6 +184,7 @@ impl Account {
             flows: expected
                 .flows
                 .map(|(map, tracked)| FlowTracker::new(map, tracked)),
+            unsigned: expected.unsigned.clone(),
         });
         place
     }
@@ -210,6 +216,26 @@ impl Account {
                 return false;
             }
         }
+        true
+    }
+
+    /// Whether the frame without signature that `port` delivered last is of a
+    /// replay. It is counted as one of its stream's then, and is not foreign; of
+    /// several streams with such frames the first one has it.
+    pub fn unsigned(&mut self, port: usize, frame: &[u8]) -> bool {
+        let mut hash = None;
+        let has = |stream: &&mut Stream| {
+            let known = stream.unsigned.as_deref().unwrap_or_default();
+            let expects = !known.is_empty() && stream.rx_ports.contains(&port);
+            let found = |hash: u64| known.binary_search(&hash).is_ok();
+            expects && found(*hash.get_or_insert_with(|| invariant(frame)))
+        };
+        let Some(stream) = self.streams.iter_mut().find(has) else {
+            return false;
+        };
+        stream.counts.received += 1;
+        self.ports[port].received += 1;
+        self.ports[port].foreign -= 1;
         true
     }
 

@@ -31,6 +31,7 @@ fn here(id: u8, rx_port: usize) -> Expected {
         sender: Sender::Here,
         verify_checksums: false,
         flows: None,
+        unsigned: None,
     }
 }
 

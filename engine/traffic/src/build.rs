@@ -3,7 +3,10 @@
 use crate::layer::Layer;
 use crate::layout::{Kind, Layout};
 use crate::spec::{SpecError, check};
-use pinchpoint_wire::{arp, ethernet, geneve, gre, icmp, icmpv6, ipv4, ipv6, tcp, vlan, vxlan};
+use pinchpoint_wire::{
+    arp, esp, ethernet, geneve, gre, gtpu, icmp, icmpv6, ipv4, ipv6, mpls, nsh, pppoe, tcp, vlan,
+    vxlan,
+};
 use std::net::Ipv6Addr;
 
 /// Headers in a template at most.
@@ -19,6 +22,9 @@ impl Layer {
             Self::Arp { .. } => ethernet::ETHERTYPE_ARP,
             Self::Ipv4 { .. } => ethernet::ETHERTYPE_IPV4,
             Self::Ipv6 { .. } => ethernet::ETHERTYPE_IPV6,
+            Self::Mpls { .. } => ethernet::ETHERTYPE_MPLS,
+            Self::Pppoe { .. } => ethernet::ETHERTYPE_PPPOE,
+            Self::Nsh { .. } => ethernet::ETHERTYPE_NSH,
             _ => ethernet::ETHERTYPE_BRIDGED,
         }
     }
@@ -32,7 +38,25 @@ impl Layer {
             Self::Tcp { .. } => ipv4::PROTOCOL_TCP,
             Self::Icmp { .. } => ipv4::PROTOCOL_ICMP,
             Self::Icmpv6 { .. } => ipv4::PROTOCOL_ICMPV6,
+            Self::Esp { .. } => ipv4::PROTOCOL_ESP,
             _ => ipv4::PROTOCOL_GRE,
+        }
+    }
+
+    /// The number by which PPP announces this layer.
+    fn ppp_protocol(&self) -> u16 {
+        match self {
+            Self::Ipv6 { .. } => pppoe::PPP_IPV6,
+            _ => pppoe::PPP_IPV4,
+        }
+    }
+
+    /// The number by which a network service header announces this layer.
+    fn nsh_protocol(&self) -> u8 {
+        match self {
+            Self::Ipv4 { .. } => nsh::NEXT_IPV4,
+            Self::Ipv6 { .. } => nsh::NEXT_IPV6,
+            _ => nsh::NEXT_ETHERNET,
         }
     }
 
@@ -44,8 +68,11 @@ impl Layer {
                 self.emit_link(next, out);
             }
             Self::Ipv4 { .. } | Self::Ipv6 { .. } => self.emit_network(next, out),
-            Self::Vxlan { .. } | Self::Geneve { .. } | Self::Gre { .. } => {
+            Self::Vxlan { .. } | Self::Geneve { .. } | Self::Gre { .. } | Self::Gtpu { .. } => {
                 self.emit_tunnel(next, out);
+            }
+            Self::Mpls { .. } | Self::Pppoe { .. } | Self::Nsh { .. } => {
+                self.emit_shim(next, out);
             }
             _ => self.emit_transport(out),
         }
@@ -226,6 +253,12 @@ impl Layer {
                     out.extend_from_slice(body);
                 }
             }
+            Self::Esp { spi, sequence } => {
+                let (spi, sequence) = (*spi, *sequence);
+                let mut bytes = [0; esp::HEADER_LEN];
+                esp::Header { spi, sequence }.emit(&mut bytes);
+                out.extend_from_slice(&bytes);
+            }
             _ => {}
         }
     }
@@ -247,11 +280,67 @@ impl Layer {
                 };
                 append(out, header.header_len(), |bytes| header.emit(bytes));
             }
-            Self::Gre { key } => {
+            Self::Gre { key, sequence } => {
                 let header = gre::Header {
                     protocol,
                     key: *key,
-                    sequence: None,
+                    sequence: *sequence,
+                };
+                append(out, header.header_len(), |bytes| header.emit(bytes));
+            }
+            Self::Gtpu {
+                teid,
+                qfi,
+                pdu_type,
+            } => {
+                let pdu_type = *pdu_type;
+                let header = gtpu::Header {
+                    teid: *teid,
+                    session: qfi.map(|qfi| gtpu::Session { pdu_type, qfi }),
+                    payload_len: 0,
+                };
+                append(out, header.header_len(), |bytes| header.emit(bytes));
+            }
+            _ => {}
+        }
+    }
+
+    /// Headers between Ethernet and IP.
+    fn emit_shim(&self, next: Option<&Self>, out: &mut Vec<u8>) {
+        match self {
+            Self::Mpls { label, tc, ttl } => {
+                let entry = mpls::Entry {
+                    label: *label,
+                    tc: *tc,
+                    bottom: !matches!(next, Some(Self::Mpls { .. })),
+                    ttl: *ttl,
+                };
+                let mut bytes = [0; mpls::LEN];
+                entry.emit(&mut bytes);
+                out.extend_from_slice(&bytes);
+            }
+            Self::Pppoe { session_id } => {
+                let header = pppoe::Header {
+                    session_id: *session_id,
+                    protocol: next.map_or(pppoe::PPP_PADDING, Self::ppp_protocol),
+                    payload_len: 0,
+                };
+                let mut bytes = [0; pppoe::HEADER_LEN];
+                header.emit(&mut bytes);
+                out.extend_from_slice(&bytes);
+            }
+            Self::Nsh {
+                spi,
+                si,
+                ttl,
+                context,
+            } => {
+                let header = nsh::Header {
+                    spi: *spi,
+                    si: *si,
+                    ttl: *ttl,
+                    protocol: next.map_or(nsh::NEXT_EXPERIMENT, Self::nsh_protocol),
+                    context,
                 };
                 append(out, header.header_len(), |bytes| header.emit(bytes));
             }
@@ -296,7 +385,7 @@ pub(crate) fn build(layers: &[Layer]) -> Result<Layout, SpecError> {
         layer.emit(layers.get(k + 1), &mut layout.bytes);
         let tunnel = layers
             .get(k + 1)
-            .is_some_and(|next| matches!(next.kind(), Kind::Vxlan | Kind::Geneve));
+            .is_some_and(|next| matches!(next.kind(), Kind::Vxlan | Kind::Geneve | Kind::Gtpu));
         // RFC 7348 section 4.1 wants no outer checksum over IPv4; over IPv6
         // receivers refuse its absence by default (RFC 6935).
         let with_check = !(tunnel && before == Some(Kind::Ipv4));

@@ -2,7 +2,8 @@
 
 use crate::layout::{Kind, Layout};
 use pinchpoint_wire::{
-    arp, ethernet, geneve, gre, icmp, icmpv6, ipv4, ipv6, tcp, udp, vlan, vxlan,
+    arp, esp, ethernet, geneve, gre, gtpu, icmp, icmpv6, ipv4, ipv6, mpls, nsh, pppoe, tcp, udp,
+    vlan, vxlan,
 };
 
 /// Headers in a frame at most; what is further inside is payload.
@@ -84,8 +85,31 @@ fn behind_ethertype(ethertype: u16, rest: &[u8]) -> Option<Found> {
         ethernet::ETHERTYPE_IPV4 => ipv4_header(rest),
         ethernet::ETHERTYPE_IPV6 => ipv6_header(rest),
         ethernet::ETHERTYPE_BRIDGED => ethernet_header(rest),
+        ethernet::ETHERTYPE_MPLS => {
+            let (entry, packet) = rest.split_first_chunk::<{ mpls::LEN }>()?;
+            let next = if mpls::Entry::parse(entry).bottom {
+                announced(ethernet::ip_ethertype(packet))
+            } else {
+                Next::EtherType(ethertype)
+            };
+            Some(Found::new(Kind::Mpls, mpls::LEN, next))
+        }
+        ethernet::ETHERTYPE_PPPOE => {
+            let session = pppoe::Packet::new_checked(rest).ok()?;
+            let next = announced(session.ethertype());
+            Some(Found::new(Kind::Pppoe, pppoe::HEADER_LEN, next))
+        }
+        ethernet::ETHERTYPE_NSH => {
+            let service = nsh::Packet::new_checked(rest).ok()?;
+            let next = announced(service.ethertype());
+            Some(Found::new(Kind::Nsh, service.header_len(), next))
+        }
         _ => None,
     }
+}
+
+fn announced(ethertype: Option<u16>) -> Next {
+    ethertype.map_or(Next::Nothing, Next::EtherType)
 }
 
 fn ipv4_header(rest: &[u8]) -> Option<Found> {
@@ -134,6 +158,10 @@ fn behind_protocol(protocol: u8, rest: &[u8]) -> Option<Found> {
             let next = Next::EtherType(tunnel.protocol());
             Some(Found::new(Kind::Gre, tunnel.header_len(), next))
         }
+        ipv4::PROTOCOL_ESP => {
+            esp::Header::parse(rest).ok()?;
+            Some(Found::new(Kind::Esp, esp::HEADER_LEN, Next::Nothing))
+        }
         ipv4::PROTOCOL_IPV4 => ipv4_header(rest),
         ipv4::PROTOCOL_IPV6 => ipv6_header(rest),
         _ => None,
@@ -152,6 +180,13 @@ fn behind_udp(port: u16, rest: &[u8]) -> Option<Found> {
             behind_ethertype(tunnel.protocol(), tunnel.payload())?;
             let next = Next::EtherType(tunnel.protocol());
             Some(Found::new(Kind::Geneve, tunnel.header_len(), next))
+        }
+        gtpu::PORT => {
+            let tunnel = gtpu::Packet::new_checked(rest).ok()?;
+            // As of Geneve.
+            behind_ethertype(tunnel.ethertype()?, tunnel.payload())?;
+            let next = announced(tunnel.ethertype());
+            Some(Found::new(Kind::Gtpu, tunnel.header_len(), next))
         }
         _ => None,
     }

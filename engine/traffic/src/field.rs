@@ -85,6 +85,26 @@ names! {
     GeneveVni = 27: Geneve "vni" bits 32 + 24;
     /// `gre.key`.
     GreKey = 28: Gre "key" bits 32 + 32;
+    /// `gre.sequence`: sequence number; behind a key it stands further back.
+    GreSequence = 29: Gre "sequence" bits 32 + 32;
+    /// `mpls.label`.
+    MplsLabel = 30: Mpls "label" bits 0 + 20;
+    /// `mpls.tc`: traffic class.
+    MplsTc = 31: Mpls "tc" bits 20 + 3;
+    /// `mpls.ttl`: time to live.
+    MplsTtl = 32: Mpls "ttl" bits 24 + 8;
+    /// `pppoe.session_id`: session identifier.
+    PppoeSessionId = 33: Pppoe "session_id" bits 16 + 16;
+    /// `gtpu.teid`: tunnel endpoint identifier.
+    GtpuTeid = 34: Gtpu "teid" bits 32 + 32;
+    /// `nsh.spi`: service path identifier.
+    NshSpi = 35: Nsh "spi" bits 32 + 24;
+    /// `nsh.si`: service index.
+    NshSi = 36: Nsh "si" bits 56 + 8;
+    /// `esp.spi`: security parameters index.
+    EspSpi = 37: Esp "spi" bits 0 + 32;
+    /// `esp.sequence`: sequence number.
+    EspSequence = 38: Esp "sequence" bits 32 + 32;
 }
 
 impl FieldName {

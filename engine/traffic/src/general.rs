@@ -40,17 +40,17 @@ impl Slot {
     pub(crate) fn new(layout: &Layout, field: FieldRef, key: &str) -> Result<Self, SpecError> {
         let (kind, _, bit, width) = field.name.place();
         let header = layout.header(kind, field.layer);
-        let has_key = |at: usize| layout.bytes[at] & 0x20 != 0;
-        let found = header.filter(|header| field.name != FieldName::GreKey || has_key(header.at));
-        let Some(header) = found else {
+        let found = header.and_then(|header| {
+            let moved = moved(field.name, layout.bytes[header.at])?;
+            Some((header, moved))
+        });
+        let Some((header, moved)) = found else {
             return Err(SpecError {
                 key: format!("{key}.field"),
                 what: format!("the template has no {field}; add its layer or choose another field"),
             });
         };
-        // A GRE checksum stands before the key (RFC 2890 section 2).
-        let moved = field.name == FieldName::GreKey && layout.bytes[header.at] & 0x80 != 0;
-        let first_bit = header.at * 8 + bit + if moved { 32 } else { 0 };
+        let first_bit = header.at * 8 + bit + moved;
         let window = (first_bit / 8).min(layout.bytes.len() - 8);
         let mut slot = Self {
             window,
@@ -91,6 +91,18 @@ impl Slot {
         let word = self.word(bytes) & !(self.max << self.shift) | value << self.shift;
         bytes[self.window..self.window + 8].copy_from_slice(&word.to_be_bytes());
     }
+}
+
+/// By how many bits the fields that stand before this one in its header move it;
+/// none if the header, which begins with `flags`, lacks it. A GRE checksum stands
+/// before the key, and both before the sequence number (RFC 2890 section 2).
+fn moved(name: FieldName, flags: u8) -> Option<usize> {
+    let (own, before) = match name {
+        FieldName::GreKey => (0x20, 0x80),
+        FieldName::GreSequence => (0x10, 0xa0),
+        _ => return Some(0),
+    };
+    (flags & own != 0).then(|| (flags & before).count_ones() as usize * 32)
 }
 
 /// The longest frame with its fields' present values.

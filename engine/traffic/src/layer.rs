@@ -3,7 +3,7 @@
 use crate::layout::Kind;
 use crate::limits::{SpecError, check};
 use pinchpoint_wire::ethernet::Mac;
-use pinchpoint_wire::{geneve, ipv4, ipv6, tcp};
+use pinchpoint_wire::{geneve, ipv4, ipv6, nsh, tcp};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// One header of a template. Numbers that exceed a field's width are errors.
@@ -13,7 +13,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// experiments (0x88b5; 253; over IPv6 59, "no next header").
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Layer {
-    /// Ethernet II; the first layer, or inside VXLAN, Geneve and GRE.
+    /// Ethernet II; the first layer, or inside VXLAN, Geneve, GRE and behind a
+    /// network service header.
     Ethernet {
         /// Source address.
         src: Mac,
@@ -46,7 +47,7 @@ pub enum Layer {
         /// IPv4 address of the target.
         target_ip: Ipv4Addr,
     },
-    /// IPv4, behind Ethernet, a tag, Geneve, GRE or IP.
+    /// IPv4, behind Ethernet, a tag, IP, or any tunnel but VXLAN.
     Ipv4 {
         /// Source address.
         src: Ipv4Addr,
@@ -68,7 +69,7 @@ pub enum Layer {
         /// 40.
         options: Vec<u8>,
     },
-    /// IPv6, behind Ethernet, a tag, Geneve, GRE or IP.
+    /// IPv6, behind Ethernet, a tag, IP, or any tunnel but VXLAN.
     Ipv6 {
         /// Source address.
         src: Ipv6Addr,
@@ -85,8 +86,8 @@ pub enum Layer {
         /// Extension headers in their order.
         extensions: Vec<Extension>,
     },
-    /// UDP. Before VXLAN and Geneve over IPv4 it goes without checksum (RFC
-    /// 7348 section 4.1), elsewhere with one.
+    /// UDP. Before VXLAN, Geneve and GTP-U over IPv4 it goes without checksum
+    /// (RFC 7348 section 4.1), elsewhere with one.
     Udp {
         /// Source port.
         src: u16,
@@ -150,10 +151,55 @@ pub enum Layer {
         /// 252.
         options: Vec<u8>,
     },
-    /// GRE behind IP; Ethernet or IP follows.
+    /// GRE behind IP; Ethernet, IP, MPLS or a network service header follows.
     Gre {
         /// Key.
         key: Option<u32>,
+        /// Sequence number.
+        sequence: Option<u32>,
+    },
+    /// An MPLS label, behind Ethernet, a tag, GRE or another label; IP follows
+    /// the last one, which is marked as such.
+    Mpls {
+        /// Label, 20 bits.
+        label: u32,
+        /// Traffic class, 0 to 7.
+        tc: u8,
+        /// Time to live.
+        ttl: u8,
+    },
+    /// A PPPoE session, behind Ethernet or a tag; IP follows.
+    Pppoe {
+        /// Session identifier.
+        session_id: u16,
+    },
+    /// GTP-U behind UDP; IP follows.
+    Gtpu {
+        /// Tunnel endpoint identifier.
+        teid: u32,
+        /// QoS flow identifier, 0 to 63, of a PDU session container.
+        qfi: Option<u8>,
+        /// PDU type of the container: 0 downlink, 1 uplink.
+        pdu_type: u8,
+    },
+    /// Network service header, behind Ethernet, a tag or GRE; Ethernet or IP
+    /// follows.
+    Nsh {
+        /// Service path identifier, 24 bits.
+        spi: u32,
+        /// Service index.
+        si: u8,
+        /// Time to live, 0 to 63.
+        ttl: u8,
+        /// Context of 16 bytes, with metadata type 1, or none, with type 2.
+        context: Vec<u8>,
+    },
+    /// ESP behind IP; nothing follows it but what stands for ciphertext.
+    Esp {
+        /// Security parameters index.
+        spi: u32,
+        /// Sequence number.
+        sequence: u32,
     },
 }
 
@@ -207,6 +253,11 @@ impl Layer {
             Self::Vxlan { .. } => Kind::Vxlan,
             Self::Geneve { .. } => Kind::Geneve,
             Self::Gre { .. } => Kind::Gre,
+            Self::Mpls { .. } => Kind::Mpls,
+            Self::Pppoe { .. } => Kind::Pppoe,
+            Self::Gtpu { .. } => Kind::Gtpu,
+            Self::Nsh { .. } => Kind::Nsh,
+            Self::Esp { .. } => Kind::Esp,
         }
     }
 
@@ -263,6 +314,29 @@ impl Layer {
             Self::Geneve { vni, options } => {
                 below("vni", u64::from(*vni), 1 << 24)?;
                 words("options", options, geneve::MAX_OPTIONS)
+            }
+            Self::Mpls { label, tc, .. } => {
+                below("label", u64::from(*label), 1 << 20)?;
+                below("tc", u64::from(*tc), 8)
+            }
+            Self::Gtpu { qfi, pdu_type, .. } => {
+                below("qfi", u64::from(qfi.unwrap_or(0)), 64)?;
+                below("pdu_type", u64::from(*pdu_type), 2)
+            }
+            Self::Nsh {
+                spi, ttl, context, ..
+            } => {
+                below("spi", u64::from(*spi), 1 << 24)?;
+                below("ttl", u64::from(*ttl), 64)?;
+                check(
+                    matches!(context.len(), 0 | nsh::CONTEXT_LEN),
+                    format!("{key}.context"),
+                    format!(
+                        "expected {} bytes or none, got {}",
+                        nsh::CONTEXT_LEN,
+                        context.len()
+                    ),
+                )
             }
             _ => Ok(()),
         }

@@ -1,7 +1,7 @@
 //! Where the headers of a frame stand, and which of their fields follow from
 //! the rest of the frame: lengths and checksums.
 
-use pinchpoint_wire::{checksum, ipv4, ipv6};
+use pinchpoint_wire::{checksum, gtpu, ipv4, ipv6, pppoe};
 use std::ops::Range;
 
 /// Added to the sum of a checksum that is to be wrong: any number that is no
@@ -32,6 +32,11 @@ pub(crate) enum Kind {
     Vxlan,
     Geneve,
     Gre,
+    Mpls,
+    Pppoe,
+    Gtpu,
+    Nsh,
+    Esp,
 }
 
 impl Kind {
@@ -50,23 +55,35 @@ impl Kind {
             Self::Vxlan => "vxlan",
             Self::Geneve => "geneve",
             Self::Gre => "gre",
+            Self::Mpls => "mpls",
+            Self::Pppoe => "pppoe",
+            Self::Gtpu => "gtpu",
+            Self::Nsh => "nsh",
+            Self::Esp => "esp",
         }
     }
 
     /// Whether it may stand behind a header, or first.
     pub(crate) fn may_follow(self, before: Option<Self>) -> bool {
-        use Kind::{Eth, Geneve, Gre, Icmp, Ipv4, Ipv6, Tcp, Udp, Vlan, Vxlan};
+        use Kind::{
+            Eth, Geneve, Gre, Gtpu, Icmp, Ipv4, Ipv6, Mpls, Nsh, Pppoe, Tcp, Udp, Vlan, Vxlan,
+        };
         let Some(before) = before else {
             return self == Eth;
         };
         match self {
-            Eth => matches!(before, Vxlan | Geneve | Gre),
-            Vlan | Self::Arp => matches!(before, Eth | Vlan),
-            Ipv4 | Ipv6 => matches!(before, Eth | Vlan | Geneve | Gre | Ipv4 | Ipv6),
-            Udp | Tcp | Gre => matches!(before, Ipv4 | Ipv6),
+            Eth => matches!(before, Vxlan | Geneve | Gre | Nsh),
+            Vlan | Pppoe | Self::Arp => matches!(before, Eth | Vlan),
+            Mpls => matches!(before, Eth | Vlan | Gre | Mpls),
+            Nsh => matches!(before, Eth | Vlan | Gre),
+            Ipv4 | Ipv6 => matches!(
+                before,
+                Eth | Vlan | Geneve | Gre | Ipv4 | Ipv6 | Mpls | Pppoe | Gtpu | Nsh
+            ),
+            Udp | Tcp | Gre | Self::Esp => matches!(before, Ipv4 | Ipv6),
             Icmp => before == Ipv4,
             Self::Icmpv6 => before == Ipv6,
-            Vxlan | Geneve => before == Udp,
+            Vxlan | Geneve | Gtpu => before == Udp,
         }
     }
 }
@@ -233,7 +250,15 @@ impl Layout {
             Kind::Icmpv6 => self.check(Owner::Transport, at, 2, None, Some(ipv4::PROTOCOL_ICMPV6)),
             // The first bit announces a checksum (RFC 2784 section 2.1).
             Kind::Gre if self.bytes[at] & 0x80 != 0 => self.check(Owner::Gre, at, 4, None, None),
-            Kind::Eth | Kind::Vlan | Kind::Arp | Kind::Vxlan | Kind::Geneve | Kind::Gre => {}
+            Kind::Pppoe => self.lengths.push(Length {
+                at: at + 4,
+                from: at + pppoe::LENGTH_FROM,
+            }),
+            Kind::Gtpu => self.lengths.push(Length {
+                at: at + 2,
+                from: at + gtpu::HEADER_LEN,
+            }),
+            _ => {}
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! * [`spec`], [`program`]: a stream's frames, written one after another into buffers;
 //! * [`recipe`]: the same, described for something else that makes them;
+//! * [`replay`], [`recorded`]: the frames of a capture, and their times;
 //! * [`pacer`]: which of them are due;
 //! * [`account`]: loss, duplication, reordering, damage, latency and jitter of
 //!   what was received, also of each flow ([`flows`]);
@@ -11,6 +12,7 @@
 //! content of a frame.
 
 pub mod account;
+mod arrivals;
 mod build;
 pub mod counts;
 mod digits;
@@ -31,6 +33,8 @@ mod plain;
 pub mod powers;
 pub mod program;
 pub mod recipe;
+pub mod recorded;
+pub mod replay;
 mod sizes;
 pub mod spec;
 pub mod window;

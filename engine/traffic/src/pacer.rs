@@ -8,6 +8,10 @@
 //! than the catch-up limit is not offered late as one giant burst: its excess
 //! is given up at once and counted as shortfall.
 
+use crate::arrivals::Arrivals;
+use crate::recorded::Recorded;
+use std::sync::Arc;
+
 /// A backlog worth more than this many nanoseconds is given up: virtual machines stand still for
 /// tenths of a millisecond, hundreds of times a second ...
 pub const CATCH_UP_NS: f64 = 500_000.0;
@@ -45,15 +49,24 @@ pub enum Shape {
         /// The rate from then on, as a share of the rate before.
         to_share: f64,
     },
+    /// At random times that do not depend on each other: a Poisson process
+    /// under the condition that it has the intended number of frames, so that
+    /// the rate is exactly the mean rate. There is no phase.
+    Poisson {
+        /// The same seed gives the same times.
+        seed: u64,
+    },
 }
 
 /// A shape, ready to be asked.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 enum Schedule {
     Steady,
     Bursts { frames: u64 },
     Ramp { from: f64 },
     Step { after_ns: f64, to: f64 },
+    Poisson(Arrivals),
+    Recorded(Arc<Recorded>),
 }
 
 /// The schedule of one stream.
@@ -131,7 +144,30 @@ impl Pacer {
                 self.intended = (self.whole * share).floor() as u64;
                 Schedule::Step { after_ns, to }
             }
+            Shape::Poisson { seed } => {
+                // Frames that come close together are what was asked for.
+                self.together = CATCH_UP_MIN - 1;
+                Schedule::Poisson(Arrivals::new(seed, self.intended, self.end_ns))
+            }
         };
+        self
+    }
+
+    /// The same rate and duration with frames as far apart as in a capture, whose
+    /// own mean rate becomes this one; an unpaced stream has none. Those due within
+    /// the duration are intended. What a capture has within a catch-up is what was
+    /// asked for, as a burst is. There is no phase.
+    #[must_use]
+    pub fn recorded(mut self, times: Arc<Recorded>) -> Self {
+        let Some(rate) = self.rate else {
+            return self;
+        };
+        let frames = times.frames() as f64;
+        self.together = times.most_within(rate * CATCH_UP_NS / frames);
+        // The end itself belongs to the next period.
+        let periods = (self.whole / frames - 1e-9).max(0.0);
+        self.intended = times.come(periods);
+        self.schedule = Schedule::Recorded(times);
         self
     }
 
@@ -201,6 +237,7 @@ impl Pacer {
         let Some(rate) = self.rate else {
             return burst;
         };
+        self.arrive(elapsed_ns);
         let scheduled = self.scheduled(elapsed_ns, rate);
         let behind = scheduled.saturating_sub(self.offered + self.given_up);
         if behind == 0 {
@@ -210,6 +247,14 @@ impl Pacer {
         self.given_up += behind - kept;
         self.observe(kept, elapsed_ns, rate);
         kept.min(burst)
+    }
+
+    /// Draws the random times up to this one.
+    #[inline]
+    fn arrive(&mut self, elapsed_ns: u64) {
+        if let Schedule::Poisson(arrivals) = &mut self.schedule {
+            arrivals.advance(elapsed_ns);
+        }
     }
 
     /// Frames whose time has come.
@@ -244,6 +289,8 @@ impl Pacer {
                 let beyond_ns = (elapsed_ns as f64 - after_ns).max(0.0);
                 (steady - beyond_ns * (1.0 - to) * rate + 1.0 - self.phase) as u64
             }
+            Schedule::Poisson(ref arrivals) => arrivals.arrived(),
+            Schedule::Recorded(ref times) => times.come(steady / times.frames() as f64),
         }
     }
 
@@ -295,6 +342,8 @@ impl Pacer {
             Schedule::Step { after_ns, to } if steady_ns > after_ns => {
                 after_ns + (steady_ns - after_ns) / to
             }
+            Schedule::Poisson(ref arrivals) => arrivals.at_ns(k),
+            Schedule::Recorded(ref times) => times.at(k) * times.frames() as f64 / rate,
             Schedule::Steady | Schedule::Ramp { .. } | Schedule::Step { .. } => steady_ns,
         }
     }
@@ -327,6 +376,7 @@ impl Pacer {
     /// is stopped.
     pub fn cut(&mut self, elapsed_ns: u64) {
         if let Some(rate) = self.rate {
+            self.arrive(elapsed_ns);
             let scheduled = self.scheduled(elapsed_ns, rate);
             self.intended = scheduled.max(self.offered + self.given_up);
         }

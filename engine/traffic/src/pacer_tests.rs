@@ -238,6 +238,93 @@ fn the_offered_load_is_told_as_a_share_of_the_intended_one() {
     assert_eq!(Pacer::unpaced().offered_within(0.5), None);
 }
 
+/// The times of `frames` Poisson arrivals at 1 Mpps, asked for every nanosecond.
+fn arrivals(seed: u64, frames: u64) -> Vec<u64> {
+    let duration_s = (frames as f64 + 0.5) / 1e6;
+    let mut pacer = Pacer::paced(1e6, duration_s, 0.0).shaped(Shape::Poisson { seed });
+    assert_eq!(pacer.intended(), Some(frames));
+    let mut times = Vec::new();
+    for elapsed_ns in 0..frames * 1000 + 500 {
+        let due = pacer.due(elapsed_ns, 64);
+        pacer.offer(due);
+        times.extend((0..due).map(|_| elapsed_ns));
+    }
+    assert!(pacer.latest_ns().unwrap() <= 1, "asked every nanosecond");
+    times
+}
+
+#[test]
+fn poisson_arrivals_are_independent_and_exactly_as_many_as_intended() {
+    let times = arrivals(7, 10_000);
+    let missing = 10_000 - times.len();
+    assert!(missing <= 1, "{missing} are due in the last nanosecond");
+    let gaps = times.windows(2).map(|pair| pair[1] - pair[0]);
+    let longer = |mean: u64| gaps.clone().filter(|&gap| gap > mean).count() as f64 / 1e4;
+    // Of an exponential distribution: e^-0.5, e^-1 and e^-3.
+    for (gap_ns, share) in [(500, 0.607), (1000, 0.368), (3000, 0.050)] {
+        let found = longer(gap_ns);
+        assert!((found - share).abs() < 0.02, "{found} beyond {gap_ns} ns");
+    }
+    // In windows of 10 us the variance of the numbers is their mean.
+    let mut counts = [0f64; 1000];
+    for time in &times {
+        counts[(*time as usize / 10_000).min(999)] += 1.0;
+    }
+    let variance = counts.iter().map(|count| (count - 10.0).powi(2)).sum::<f64>() / 1000.0;
+    assert!((8.0..12.0).contains(&variance), "{variance}");
+}
+
+#[test]
+fn the_seed_decides_when_poisson_arrivals_come() {
+    assert_eq!(arrivals(1, 100), arrivals(1, 100));
+    assert_ne!(arrivals(1, 100), arrivals(2, 100));
+}
+
+#[test]
+fn poisson_arrivals_that_come_together_are_no_shortfall_whatever_the_ring() {
+    let shape = Shape::Poisson { seed: 3 };
+    let mut pacer = Pacer::paced(1e6, 0.01, 0.0).shaped(shape).within(4, 0.1);
+    for elapsed_ns in (0..=10_000_000).step_by(500) {
+        let due = pacer.due(elapsed_ns, 64);
+        pacer.offer(due);
+    }
+    assert_eq!((pacer.offered(), pacer.shortfall()), (10_000, Some(0)));
+    assert!(pacer.largest_burst() > 1);
+}
+
+fn capture() -> Arc<Recorded> {
+    Arc::new(Recorded::new(vec![0, 100, 150, 700], 1000).unwrap())
+}
+
+#[test]
+fn frames_of_a_capture_lie_as_in_it_whatever_the_rate() {
+    for (speed, duration_s) in [(1.0, 3e-6), (0.5, 6e-6), (0.1, 30e-6)] {
+        let rate_fps = capture().rate_fps() * speed;
+        let mut pacer = Pacer::paced(rate_fps, duration_s, 0.5).recorded(capture());
+        assert_eq!(pacer.intended(), Some(12), "three periods");
+        let mut times = Vec::new();
+        for elapsed_ns in 0..=(duration_s * 1e9) as u64 {
+            let due = pacer.due(elapsed_ns, 64);
+            pacer.offer(due);
+            times.extend((0..due).map(|_| elapsed_ns as f64 * speed));
+        }
+        let periods = (0..3).flat_map(|k| [0, 100, 150, 700].map(|at| f64::from(k * 1000 + at)));
+        for (time, wanted) in times.iter().zip(periods) {
+            assert!((time - wanted).abs() <= 1.5, "{time} for {wanted}");
+        }
+        assert_eq!((times.len(), pacer.shortfall()), (12, Some(0)));
+    }
+}
+
+#[test]
+fn what_a_capture_has_at_once_is_no_shortfall() {
+    let times = Arc::new(Recorded::new(vec![5; 5000], 1_000_000_000).unwrap());
+    let mut pacer = Pacer::paced(5000.0, 1.0, 0.0).recorded(times).within(64, 0.1);
+    assert_eq!(pacer.due(10, u64::MAX), 5000);
+    pacer.offer(5000);
+    assert_eq!((pacer.is_done(), pacer.shortfall()), (true, Some(0)));
+}
+
 fn shapes() -> impl Strategy<Value = Shape> {
     prop_oneof![
         Just(Shape::Steady),
@@ -245,6 +332,7 @@ fn shapes() -> impl Strategy<Value = Shape> {
         (-0.5f64..1.5).prop_map(|from_share| Shape::Ramp { from_share }),
         (0.0f64..0.05, 0.0f64..1.0)
             .prop_map(|(after_s, to_share)| Shape::Step { after_s, to_share }),
+        any::<u64>().prop_map(|seed| Shape::Poisson { seed }),
     ]
 }
 
@@ -277,6 +365,7 @@ proptest! {
             Shape::Step { after_s, to_share } => {
                 ((after_s + (duration_s - after_s) * to_share) / duration_s, 1)
             }
+            Shape::Poisson { .. } => (1.0, CATCH_UP_MIN),
         };
         // Half a frame either way: two sums of the same areas differ in their last bits.
         let intended = pacer.intended().unwrap();
@@ -294,6 +383,8 @@ proptest! {
     ) {
         let pacer = Pacer::paced(rate, 0.05, phase).shaped(shape);
         prop_assume!(k < pacer.intended().unwrap());
+        // What is random is known only when it has come.
+        prop_assume!(!matches!(shape, Shape::Poisson { .. }));
         let rate = rate / 1e9;
         let due_ns = pacer.due_at_ns(k, rate);
         prop_assert!(pacer.scheduled(due_ns.ceil() as u64 + 1, rate) > k);

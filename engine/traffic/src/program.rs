@@ -3,10 +3,12 @@
 use crate::general::General;
 use crate::layout::Layout;
 use crate::plain::Plain;
+use crate::replay::{Replay, Replaying};
 use crate::sizes::SizePattern;
 use crate::spec::{MAX_LEN, Op, SpecError, StreamSpec, Template, check};
 pub use crate::writer::{BurstSender, FrameWriter};
 use crate::{build, dissect};
+use std::sync::Arc;
 
 /// A stream's frames in order.
 ///
@@ -16,7 +18,8 @@ use crate::{build, dissect};
 #[derive(Debug, Clone)]
 pub struct FrameProgram {
     way: Way,
-    sizes: SizePattern,
+    /// Bytes of the shortest and of the longest frame, and on average.
+    lens: (usize, usize, f64),
     stamped: bool,
     first_flow: u64,
     flows: u64,
@@ -29,6 +32,7 @@ pub struct FrameProgram {
 enum Way {
     Plain(Plain),
     General(Box<General>),
+    Replay(Replaying),
 }
 
 impl FrameProgram {
@@ -47,9 +51,10 @@ impl FrameProgram {
 
     fn with(spec: &StreamSpec, way: Way) -> Self {
         let is_draw = |op: &Op| matches!(op, Op::Zipf { .. });
+        let sizes = SizePattern::new(&spec.sizes, spec.draw_seed());
         Self {
             way,
-            sizes: SizePattern::new(&spec.sizes, spec.draw_seed()),
+            lens: (sizes.min_len(), sizes.max_len(), sizes.mean_len()),
             stamped: spec.stamped,
             first_flow: spec.first_flow,
             flows: spec.flows,
@@ -57,29 +62,55 @@ impl FrameProgram {
         }
     }
 
-    /// Sequence number of the next frame.
+    /// The program that sends a capture's frames again and again, with `id` and
+    /// `epoch` in their signatures.
+    pub fn replay(replay: Arc<Replay>, id: u8, epoch: u8) -> Self {
+        Self {
+            lens: replay.lens(),
+            stamped: replay.counts().1 > 0,
+            first_flow: 0,
+            flows: 1,
+            has_flows: false,
+            way: Way::Replay(Replaying::new(replay, id, epoch)),
+        }
+    }
+
+    /// Sequence number of the next frame; in a replay its number among all frames.
     #[inline]
     pub fn next(&self) -> u64 {
         match &self.way {
             Way::Plain(plain) => plain.next(),
             Way::General(general) => general.next(),
+            Way::Replay(replaying) => replaying.next(),
+        }
+    }
+
+    /// Whether the frames that were sent have the sequence numbers from 0 on, all
+    /// of them.
+    pub fn is_contiguous(&self) -> bool {
+        match &self.way {
+            Way::Plain(_) | Way::General(_) => true,
+            Way::Replay(replaying) => {
+                let (frames, signed) = replaying.replay().counts();
+                frames == signed
+            }
         }
     }
 
     /// Bytes of the longest frame in the buffer.
     pub fn max_len(&self) -> usize {
-        self.sizes.max_len()
+        self.lens.1
     }
 
     /// Bytes of the shortest frame in the buffer.
     pub fn min_len(&self) -> usize {
-        self.sizes.min_len()
+        self.lens.0
     }
 
     /// Bytes of a frame in the buffer on average, exact over the whole pattern
     /// of sizes; of random sizes, the mean they tend to.
     pub fn mean_len(&self) -> f64 {
-        self.sizes.mean_len()
+        self.lens.2
     }
 
     /// Whether frames end in a signature.
@@ -123,6 +154,14 @@ impl FrameProgram {
                 }
                 taken
             }
+            Way::Replay(replaying) => {
+                let sent = replaying.next();
+                let taken = sender.send(&mut replaying.burst(time_ns));
+                if replaying.next() != sent + taken {
+                    replaying.seek(sent + taken);
+                }
+                taken
+            }
         }
     }
 
@@ -131,6 +170,7 @@ impl FrameProgram {
         match &mut self.way {
             Way::Plain(plain) => plain.seek(sequence),
             Way::General(general) => general.seek(sequence),
+            Way::Replay(replaying) => replaying.seek(sequence),
         }
     }
 

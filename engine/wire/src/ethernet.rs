@@ -15,8 +15,24 @@ pub const ETHERTYPE_ARP: u16 = 0x0806;
 pub const ETHERTYPE_IPV6: u16 = 0x86dd;
 /// EtherType of Ethernet inside GRE and Geneve (RFC 1701, RFC 8926).
 pub const ETHERTYPE_BRIDGED: u16 = 0x6558;
+/// EtherType of MPLS (RFC 5332).
+pub const ETHERTYPE_MPLS: u16 = 0x8847;
+/// EtherType of PPPoE sessions (RFC 2516).
+pub const ETHERTYPE_PPPOE: u16 = 0x8864;
+/// EtherType of network service headers (RFC 8300).
+pub const ETHERTYPE_NSH: u16 = 0x894f;
 /// EtherType for experiments (IEEE 802, local experimental EtherType 1).
 pub const ETHERTYPE_EXPERIMENT: u16 = 0x88b5;
+
+/// EtherType of an IP packet that nothing announces, by its version; none if it
+/// is of no version.
+pub fn ip_ethertype(packet: &[u8]) -> Option<u16> {
+    match packet.first()? >> 4 {
+        4 => Some(ETHERTYPE_IPV4),
+        6 => Some(ETHERTYPE_IPV6),
+        _ => None,
+    }
+}
 
 /// A 48-bit address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

@@ -19,6 +19,8 @@ pub const PROTOCOL_UDP: u8 = 17;
 pub const PROTOCOL_IPV6: u8 = 41;
 /// Protocol number of GRE.
 pub const PROTOCOL_GRE: u8 = 47;
+/// Protocol number of ESP.
+pub const PROTOCOL_ESP: u8 = 50;
 /// Protocol number of ICMPv6.
 pub const PROTOCOL_ICMPV6: u8 = 58;
 /// Protocol number for experiments (RFC 3692).

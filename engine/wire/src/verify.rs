@@ -1,7 +1,9 @@
 //! Whether the checksums inside a frame are right.
 
 use crate::checksum::Address;
-use crate::{ethernet, geneve, gre, icmp, icmpv6, ipv4, ipv6, tcp, udp, vxlan};
+use crate::{
+    ethernet, geneve, gre, gtpu, icmp, icmpv6, ipv4, ipv6, mpls, nsh, pppoe, tcp, udp, vxlan,
+};
 
 /// Headers that may be nested in tunnels before one is taken on trust.
 const MAX_DEPTH: usize = 4;
@@ -9,10 +11,11 @@ const MAX_DEPTH: usize = 4;
 /// False if a checksum of `frame` is wrong or its lengths do not fit.
 ///
 /// Looked at are the IPv4 header, UDP, TCP, ICMP and ICMPv6 in packets that
-/// are no fragments, and, where all these are right, the same inside VXLAN
-/// and Geneve on their ports, GRE, and IP in IP, four deep. Other protocols,
-/// and UDP without a checksum, pass: there is nothing to verify. So does what
-/// comes to a tunnel's port without being that tunnel's.
+/// are no fragments, and, where all these are right, the same inside VXLAN,
+/// Geneve and GTP-U on their ports, GRE and IP in IP, and behind MPLS labels,
+/// PPPoE and network service headers, four deep. Other protocols, and UDP
+/// without a checksum, pass: there is nothing to verify. So does what comes to
+/// a tunnel's port without being that tunnel's.
 #[inline]
 pub fn checksums_right(frame: &[u8]) -> bool {
     ethernet_right(frame, MAX_DEPTH)
@@ -26,8 +29,28 @@ fn ethernet_right(frame: &[u8], depth: usize) -> bool {
     match frame.ethertype() {
         ethernet::ETHERTYPE_IPV4 => ipv4_right(frame.payload(), depth),
         ethernet::ETHERTYPE_IPV6 => ipv6_right(frame.payload(), depth),
-        _ => true,
+        other => shim_right(other, frame.payload(), depth),
     }
+}
+
+/// The same behind headers between Ethernet and IP.
+#[inline(never)]
+fn shim_right(ethertype: u16, payload: &[u8], depth: usize) -> bool {
+    let known = match ethertype {
+        ethernet::ETHERTYPE_MPLS => {
+            mpls::behind(payload).and_then(|packet| ethernet::ip_ethertype(packet).zip(Some(packet)))
+        }
+        ethernet::ETHERTYPE_PPPOE => {
+            let session = pppoe::Packet::new_checked(payload).ok();
+            session.and_then(|session| session.ethertype().zip(Some(session.payload())))
+        }
+        ethernet::ETHERTYPE_NSH => {
+            let service = nsh::Packet::new_checked(payload).ok();
+            service.and_then(|service| service.ethertype().zip(Some(service.payload())))
+        }
+        _ => None,
+    };
+    known.is_none_or(|(ethertype, payload)| inside(ethertype, payload, depth))
 }
 
 #[inline(always)]
@@ -83,7 +106,7 @@ fn udp_right<A: Address>(payload: &[u8], src: A, dst: A, depth: usize) -> bool {
 
 #[inline(always)]
 fn is_tunnel(datagram: &udp::Datagram<'_>) -> bool {
-    matches!(datagram.dst(), vxlan::PORT | geneve::PORT)
+    matches!(datagram.dst(), vxlan::PORT | geneve::PORT | gtpu::PORT)
 }
 
 #[inline(never)]
@@ -93,6 +116,11 @@ fn tunnel_right(datagram: &udp::Datagram<'_>, depth: usize) -> bool {
         return vxlan::Packet::new_checked(payload).map_or(true, |tunnel| {
             !tunnel.is_plain() || inside(ethernet::ETHERTYPE_BRIDGED, tunnel.payload(), depth)
         });
+    }
+    if datagram.dst() == gtpu::PORT {
+        let tunnel = gtpu::Packet::new_checked(payload).ok();
+        let known = tunnel.and_then(|tunnel| tunnel.ethertype().zip(Some(tunnel.payload())));
+        return known.is_none_or(|(ethertype, payload)| inside(ethertype, payload, depth));
     }
     geneve::Packet::new_checked(payload).map_or(true, |tunnel| {
         inside(tunnel.protocol(), tunnel.payload(), depth)
@@ -122,7 +150,7 @@ fn inside(ethertype: u16, payload: &[u8], depth: usize) -> bool {
         ethernet::ETHERTYPE_BRIDGED => ethernet_right(payload, depth),
         ethernet::ETHERTYPE_IPV4 => ipv4_right(payload, depth),
         ethernet::ETHERTYPE_IPV6 => ipv6_right(payload, depth),
-        _ => true,
+        other => shim_right(other, payload, depth),
     }
 }
 

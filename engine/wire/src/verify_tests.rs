@@ -107,8 +107,8 @@ fn samples() -> Vec<Vec<u8>> {
     icmpv6::emit(&icmpv6::Header { kind: 128, ..echo }, &mut ping6, A6, B6).unwrap();
     let inner = eth(v4, &ip4(17, &udp_bytes(5, &[1; 9], A, B)));
     let inner6 = eth(v6, &ip6(6, &tcp_bytes(A6, B6)));
-    let without_checksum = |payload: &[u8]| {
-        let mut bytes = udp_bytes(vxlan::PORT, payload, A, B);
+    let without_checksum = |port: u16, payload: &[u8]| {
+        let mut bytes = udp_bytes(port, payload, A, B);
         bytes[6..8].fill(0);
         bytes
     };
@@ -129,6 +129,13 @@ fn samples() -> Vec<Vec<u8>> {
     };
     header.emit(&mut gre_bytes).unwrap();
     gre_bytes.extend_from_slice(&ip6(17, &udp_bytes(5, &[1; 9], A6, B6)));
+    let packet = ip4(17, &udp_bytes(5, &[1; 9], A, B));
+    let len = packet.len() as u8;
+    let behind = |front: &[u8]| [front, &packet[..]].concat();
+    let labels = behind(&[0, 6, 0x4a, 255, 0, 1, 1, 64]);
+    let session = behind(&[0x11, 0, 0, 7, 0, len + 2, 0, 0x21]);
+    let service = behind(&[0x0f, 0xc2, 2, 1, 0, 0, 1, 255]);
+    let bearer = behind(&[0x30, 0xff, 0, len, 0, 0, 0, 7]);
     vec![
         inner.clone(),
         inner6.clone(),
@@ -136,11 +143,15 @@ fn samples() -> Vec<Vec<u8>> {
         eth(v4, &ip4(1, &ping)),
         eth(v6, &ip6(58, &ping6)),
         eth(v6, &ip6(17, &udp_bytes(5, &[1; 9], A6, B6))),
-        eth(v4, &ip4(17, &without_checksum(&vxlan_bytes(&inner)))),
-        eth(v4, &ip4(17, &without_checksum(&vxlan_bytes(&inner6)))),
+        eth(v4, &ip4(17, &without_checksum(vxlan::PORT, &vxlan_bytes(&inner)))),
+        eth(v4, &ip4(17, &without_checksum(vxlan::PORT, &vxlan_bytes(&inner6)))),
         eth(v4, &ip4(17, &udp_bytes(geneve::PORT, &geneve_bytes, A, B))),
         eth(v4, &ip4(47, &gre_bytes)),
-        eth(v6, &ip6(4, &ip4(17, &udp_bytes(5, &[1; 9], A, B)))),
+        eth(v6, &ip6(4, &packet)),
+        eth(ethernet::ETHERTYPE_MPLS, &labels),
+        eth(ethernet::ETHERTYPE_PPPOE, &session),
+        eth(ethernet::ETHERTYPE_NSH, &service),
+        eth(v4, &ip4(17, &without_checksum(gtpu::PORT, &bearer))),
     ]
 }
 
@@ -182,7 +193,7 @@ fn udp_over_ipv6_needs_a_checksum_unless_it_is_a_tunnel() {
 
 #[test]
 fn what_is_no_tunnel_may_use_its_port() {
-    for port in [vxlan::PORT, geneve::PORT] {
+    for port in [vxlan::PORT, geneve::PORT, gtpu::PORT] {
         let frame = eth(
             ethernet::ETHERTYPE_IPV4,
             &ip4(17, &udp_bytes(port, &[0; 20], A, B)),
@@ -209,7 +220,7 @@ proptest! {
 
     #[test]
     fn damaged_frames_never_panic(
-        k in 0usize..11, cut in 0usize..200, damage in proptest::collection::vec(any::<(usize, u8)>(), 0..6),
+        k in 0usize..15, cut in 0usize..200, damage in proptest::collection::vec(any::<(usize, u8)>(), 0..6),
     ) {
         let mut frame = samples().remove(k);
         for (at, value) in damage {

@@ -37,6 +37,7 @@ fn plan(own: u8, duration_s: f64, patience_ns: u64) -> Plan {
             Horizon::endless()
         }),
         flows: None,
+        unsigned: None,
     };
     let spec = StreamSpec {
         id: own,

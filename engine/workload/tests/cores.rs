@@ -33,6 +33,8 @@ fn plan() -> Plan {
         ports: 1025,
         port_count: 101,
         service: service(),
+        service_addresses: 1,
+        service_ports: 1,
         mix: Mix::new([0, 0, 1, 9]).expect("weights"),
         requests: Requests { count: 2, len: 64 },
         key: 7,
@@ -52,6 +54,7 @@ fn schedule() -> Schedule {
         hold_ns: 0,
         hold_before: 0,
         retry: Retry::default(),
+        server_closes: false,
         opens_late: true,
     }
 }

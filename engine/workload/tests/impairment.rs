@@ -93,6 +93,7 @@ fn account(streams: usize) -> Account {
             },
             FLOWS as usize,
         )),
+        unsigned: None,
     };
     let expected: Vec<_> = (0..streams).map(expected).collect();
     let settings = Settings {

@@ -73,6 +73,8 @@ fn connections(count: u64, rate: f64, now_ns: u64) -> Connections {
         ports: 1025,
         port_count: 60_000,
         service: End::new(service, 80),
+        service_addresses: 1,
+        service_ports: 1,
         mix: Mix::new([1, 1, 1, 97]).expect("weights"),
         requests: Requests { count: 1, len: 64 },
         key: 7,
@@ -87,6 +89,7 @@ fn connections(count: u64, rate: f64, now_ns: u64) -> Connections {
         timeout_ns: SECOND_NS,
         hold_ns: 0,
         hold_before: 0,
+        server_closes: false,
         opens_late: false,
         retry: Retry::default(),
     };

@@ -22,13 +22,16 @@ from statistics import median
 
 from pinchpoint.engine.instrument import EngineResult
 from pinchpoint.model import units
-from pinchpoint.model.result import CacheLine, ModeRates, Moment
+from pinchpoint.model.measurement import CYCLES, THREAD_BUSY
+from pinchpoint.model.result import CacheLine, ModeRates, Moment, ScenarioResult
 from pinchpoint.model.trial import Trial, Witness
+from pinchpoint.model.warning import ResultWarning, Warn
 
 TWO_MODES = 2.0  # neighbouring probes, sorted, this factor apart: not one distribution
 ALONE = 0.93  # of the most that the core was seen to execute: probes of an idle host differ by less
 TELLING = 0.1  # share of slowed trials from which the report has a sentence
 FEWEST = 3  # trials of a mode that say where its rate is
+SLACK = 0.05  # cycles are of a trial within 2 % of the rate, and its counters are read after its last frame
 
 
 def waited_s(trial: Trial) -> dict[str, float]:
@@ -126,19 +129,15 @@ def _widths(trial: Trial) -> Iterator[tuple[int, float]]:
             yield from ((core, ipc) for ipc in probes if ipc is not None)
 
 
-def slowed_words(trials: Sequence[Trial]) -> str:
-    """How often a neighbour slowed a core of the DUT, and how much; empty if few of the probed trials were slowed."""
+def core_slowed(trials: Sequence[Trial]) -> ResultWarning | None:
+    """How often a neighbour slowed a core of the DUT, and how much; None if few of the probed trials were slowed."""
     widths = Widths(trials)
     left = [share for trial in trials if (share := widths.left(trial)) is not None]
     slowed = sum(share < ALONE for share in left)
     if not left or slowed / len(left) < TELLING:
-        return ""
-    cores = sorted({core for trial in trials for core, _ in _widths(trial)})
-    return (
-        f"the host slowed the switch's core {', '.join(map(str, cores))} in {units.share(slowed / len(left))} of "
-        f"{len(left)} trials, to {units.share(min(left))} of its speed at worst: something else runs on its other "
-        "hardware thread"
-    )
+        return None
+    cores = ", ".join(map(str, sorted({core for trial in trials for core, _ in _widths(trial)})))
+    return Warn.CORE_SLOWED.of(cores=cores, slowed=slowed / len(left), trials=len(left), worst=min(left))
 
 
 def modes_of(trials: Sequence[Trial], track: Sequence[Moment]) -> tuple[ModeRates, ...]:
@@ -179,3 +178,19 @@ def _mode(trials: Sequence[Trial], tracked: int, moments: dict[str, float], widt
         share=len(trials) / tracked,
         median_fps=median(moments[trial.id] for trial in trials) if len(trials) >= FEWEST else None,
     )
+
+
+def over_clock(result: ScenarioResult) -> ResultWarning | None:
+    """That cycles per packet x NDR are more than the busy share of the clock; None if they fit, or are not stated."""
+    stated = {metric.name: metric.value for metric in result.metrics}
+    rate_fps = result.rates[0].quoted_fps if result.rates else None
+    loads = [load for load in result.threads if load.received]
+    known = [(load.clock_hz, load.busy_share) for load in loads if load.clock_hz]
+    if CYCLES not in stated or not rate_fps or not known or len(known) < len(loads):
+        return None
+    busiest, several = stated.get(THREAD_BUSY, 1.0), len(known) > 1
+    had_hz = math.fsum(clock_hz * (busiest if busy is None or not several else busy) for clock_hz, busy in known)
+    spent_hz = stated[CYCLES] * rate_fps
+    if spent_hz <= had_hz * (1 + SLACK):
+        return None
+    return Warn.OVER_CLOCK.of(cycles=stated[CYCLES], spent_ghz=spent_hz / 1e9, busy_ghz=had_hz / 1e9)

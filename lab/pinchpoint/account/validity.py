@@ -32,6 +32,7 @@ from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.scenario import Validity
 from pinchpoint.model.trial import Cause, Ledger, StreamCounts, Trial, TrialValidity, Witness, WorkerWitness
+from pinchpoint.model.warning import ResultWarning, Warn
 
 GAP_MAJORITY = 0.5  # share of the missing time that the engine's own gaps must cover to be the cause
 CAUGHT_UP = 0.05  # share of a burst that the DUT may have forwarded while the engine stood still within it
@@ -138,13 +139,13 @@ def _receiver_stood_still(
 
 def _gap(worker: WorkerWitness) -> str:
     at = "" if worker.gap_max_at_s is None else f" at {worker.gap_max_at_s:.2f} s"
-    where = f" on {worker.host}" if worker.host else ""
-    return f"the engine's core {worker.core}{where} stood still for {units.nanoseconds(worker.gap_max_ns)}{at}"
+    return f"the engine's {worker.where} stood still for {units.nanoseconds(worker.gap_max_ns)}{at}"
 
 
 def _taken_s(workers: Workers, witness: Witness) -> float:
     """How long the device's own threads had the cores of these workers."""
-    return math.fsum(witness.siblings_s.get(core, 0.0) for core in {worker.core for worker in workers})
+    cores = {worker.core for worker in workers if not worker.host}  # one elsewhere has the same number
+    return math.fsum(witness.siblings_s.get(core, 0.0) for core in cores)
 
 
 def _siblings(workers: Workers, witness: Witness) -> str:
@@ -220,21 +221,21 @@ def from_first_frame(trial: Trial, *, paced: bool) -> Trial:
     return replace(trial, validity=TrialValidity.NOISY_HOST, cause=Cause.BURST_INTERRUPTED, reason=reason)
 
 
-def discarded(trials: Sequence[Trial]) -> tuple[tuple[Metric, ...], str]:
+def discarded(trials: Sequence[Trial]) -> tuple[tuple[Metric, ...], ResultWarning | None]:
     """The share of a search's trials that were discarded, with its causes, and a warning if many were; none of none."""
     if not trials:
-        return (), ""
+        return (), None
     invalid = [trial for trial in trials if trial.validity is not TrialValidity.VALID]
     # In words that many trials share; the validity where the cause was not stored.
     causes = ((trial.cause or trial.validity).words for trial in invalid)
     told = ", ".join(f"{count} {words}" for words, count in Counter(causes).most_common())
     share = len(invalid) / len(trials)
-    warning = f"{units.share(share)} of {units.counted(len(trials), 'trial')} discarded: {told}" if share > MANY else ""
-    return (Metric("trials discarded", "share", share, note=told),), warning
+    many = Warn.MANY_DISCARDED.of(told, discarded=share, trials=len(trials)) if share > MANY else None
+    return (Metric("trials discarded", "share", share, note=told),), many
 
 
-def held_back(trials: Sequence[Trial], rate_fps: float | None, relative_width: float) -> str:
-    """A warning if gaps of the engine's core held back more of the load than a search distinguishes; empty if not.
+def held_back(trials: Sequence[Trial], rate_fps: float | None, relative_width: float) -> ResultWarning | None:
+    """A warning if gaps of the engine's core held back more of the load than a search distinguishes; None if not.
 
     It looks at the valid trials whose loads are near `rate_fps`. Between two gaps the device met the whole
     load, and rates are offered rates: they may be too low by as much as was held back.
@@ -242,9 +243,4 @@ def held_back(trials: Sequence[Trial], rate_fps: float | None, relative_width: f
     valid = [trial for trial in trials if trial.validity is TrialValidity.VALID and rate_fps]
     near = [trial for trial in valid if abs(trial.load_fps / (rate_fps or 1.0) - 1) <= NEAR_RATE]
     held = median(1 - trial.offered / trial.intended for trial in near) if near else 0.0
-    if held <= relative_width:
-        return ""
-    return (
-        f"the engine's core stood still for {units.share(held)} of the trials near the rate (median): frames due "
-        "meanwhile were never offered, so the rates may be too low by as much"
-    )
+    return Warn.CORE_STOOD_STILL.of(held=held) if held > relative_width else None

@@ -6,7 +6,7 @@ from typing import Any, Final
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Computed, Key, Table, Unset
 from pinchpoint.keys.kinds import Kind, MismatchError, check, is_plain
-from pinchpoint.model.scenario import LAB
+from pinchpoint.model.site import LAB
 from pinchpoint.model.units import parsed_duration
 
 MOST_NAMES = 256

@@ -13,7 +13,8 @@ from pinchpoint.keys.reader import Element, Reader, Values, refuse_doubles
 from pinchpoint.keys.source import Source, read_text, show
 from pinchpoint.model.campaign import HERE, Bench, Campaign, Control, Requirement, Unit
 from pinchpoint.model.errors import InputError
-from pinchpoint.model.scenario import Relative, Remote, Scenario, Sweep
+from pinchpoint.model.scenario import Relative, Scenario, Sweep
+from pinchpoint.model.site import Remote, Site
 from pinchpoint.run import order
 from pinchpoint.run.budget import expected_s
 from pinchpoint.scenario import load_sweep
@@ -221,7 +222,7 @@ class _File:
             if any(scenario.point.relative is not Relative.NO for scenario in sweep.scenarios):
                 told = f"{path}: sweep.relative: points of a campaign do not stand beside each other"
                 raise InputError(told, 'write "no"')
-            if any(hosts_of(scenario) and None in scenario.remotes for scenario in sweep.scenarios):
+            if any(hosts_of(scenario) and any(site.is_lab for site in scenario.sites) for scenario in sweep.scenarios):
                 told = f"{path}: a part of its bench stands on the lab's own machine, which all sites would share"
                 hint = "name a host for the device, the engine and each [[host]] by its runs_on; see [[machine]] hosts"
                 raise InputError(told, hint)
@@ -294,8 +295,8 @@ def _bench(values: Values) -> Bench:
 
 
 def _cpus(scenario: Scenario) -> int:
-    """How many a machine must have for those that the scenario names."""
-    return max((cpu + 1 for cpu in (*scenario.engine.cpus, *scenario.dut.cpus)), default=0)
+    """How many each machine must have for those that the scenario names."""
+    return max((cpu + 1 for site in scenario.sites for cpu in scenario.cpus_at(site)), default=0)
 
 
 def _group(
@@ -326,17 +327,17 @@ def _with_programs(scenario: Scenario, programs: Mapping[str, str]) -> Scenario:
 
 def hosts_of(scenario: Scenario) -> tuple[str, ...]:
     """The hosts that a scenario names: what a site has to have."""
-    return tuple(sorted(remote.name for remote in scenario.remotes if remote))
+    return tuple(sorted(site.name for site in scenario.sites if not site.is_lab))
 
 
 def on_bench(scenario: Scenario, bench: Bench) -> Scenario:
     """The scenario on a site, or on a machine that is reached by ssh; on any other as it is."""
     if bench.hosts:
-        engines = tuple(replace(site, remote=_placed(site.remote, bench)) for site in scenario.engines)
-        return replace(scenario, remote=_placed(scenario.remote, bench), engines=engines)
+        placed = (replace(site, remote=_placed(site.remote, bench)) for site in scenario.sites)
+        return replace(scenario, sites=tuple(placed))
     if not bench.address:
         return scenario
-    return replace(scenario, remote=Remote(bench.name, bench.address, bench.sudo, LEASE_S))
+    return replace(scenario, sites=(Site(Remote(bench.name, bench.address, bench.sudo, LEASE_S)),))
 
 
 def _placed(remote: Remote | None, bench: Bench) -> Remote | None:

@@ -243,7 +243,8 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
 )  # fmt: skip
 
 OWN_SPEED = Cause("own-speed", "the device's own speed at this work",
-    (_LOST_IN_FRONT, Is(Sign.NDR_OF_MRR, at_least=FAR_BELOW_MRR), _NOT_IDLE),
+    # Of a ring that holds few frames each turn takes few: what is forwarded under overload is the ring's doing as well.
+    (_LOST_IN_FRONT, Is(Sign.NDR_OF_MRR, at_least=FAR_BELOW_MRR), _NOT_IDLE, Unless(_FEW)),
     "another core, a faster datapath, or less work for each frame",
     Try(Experiment.PLAIN, "frames that are only forwarded are as slow: no rule costs anything"),
     explains=lambda signs: 1.0,

@@ -230,9 +230,10 @@ def _load_line(load: ThreadLoad, trial: Trial, over: Overload | None) -> str:
 def _engine_load(trials: Sequence[Trial]) -> str:
     """How busy each of the engine's cores was, on average; empty if none was seen."""
     workers = (worker for trial in trials for worker in trial.witness.workers)
-    by_core = grouped(((worker.host, worker.core), worker.busy_share) for worker in workers)
-    busy = {core: units.share(math.fsum(shares) / len(shares)) for core, shares in sorted(by_core.items())}
+    in_order = sorted(workers, key=lambda worker: (worker.host, worker.core))
+    by_core = grouped((worker.where, worker.busy_share) for worker in in_order)
+    busy = {where: units.share(math.fsum(shares) / len(shares)) for where, shares in by_core.items()}
     if len(busy) <= 1:
         return "".join(f"the engine's core was {share} busy" for share in busy.values())
-    cores = (f"{share} (core {core}{f' on {host}' if host else ''})" for (host, core), share in busy.items())
+    cores = (f"{share} ({where})" for where, share in busy.items())
     return f"the engine's cores were {', '.join(cores)} busy"

@@ -24,7 +24,7 @@ from pinchpoint.host.machines import Machines
 from pinchpoint.model import units
 from pinchpoint.model.effective import toml_of
 from pinchpoint.model.errors import InputError, choices
-from pinchpoint.model.scenario import Remote, is_destination
+from pinchpoint.model.site import Remote, Site, is_destination
 from pinchpoint.run.host_recovery import AWAITED_S
 from pinchpoint.scenario.study import STUDY_FILE
 
@@ -298,4 +298,4 @@ def host_at(address: str | None) -> Host:
     if not is_destination(address):
         what = f"--host: expected a destination of ssh(1), found {address!r}"
         raise InputError(what, "USER@HOST, or a Host of ssh_config")
-    return Machines(Local()).opened(Remote(address, address, sudo=True, lease_s=_LEASE_S))
+    return Machines(Local()).opened(Site(Remote(address, address, sudo=True, lease_s=_LEASE_S)))

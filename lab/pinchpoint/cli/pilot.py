@@ -31,6 +31,7 @@ from pinchpoint.model.errors import BenchError, InputError, PinchpointError, Req
 from pinchpoint.model.measurement import Foreign
 from pinchpoint.model.result import Ceiling, Outcome, ScenarioResult
 from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.warning import Warn
 from pinchpoint.report.observed import generator_lines
 from pinchpoint.run import external_generator
 from pinchpoint.run import pilot as piloted
@@ -110,7 +111,7 @@ def pilot(path: Path, size: Size, within: float, time_s: float | None, metrics: 
     asked = Asked(path, how, metrics, within, time_s)
     machines = how.machines
     scenario, sources = _scenario(asked)
-    if scenario.remote or scenario.engines:
+    if not all(site.is_lab for site in scenario.sites):
         what = "a pilot starts devices on the lab's own machine only"
         raise InputError(f"{path}: runs_on: {what}", f"pinchpoint run {path} --repeats N")
     if how.dry_run:
@@ -260,7 +261,9 @@ def ceiling(path: Path, fresh: bool, generator: str | None, duration_s: float | 
     vhost-user socket that the command has to serve: `--generator "trafgen --dev {left} --conf udp.cfg"`.
     """
     scenario = program.of_paths([path]).units[0]
-    if scenario.remote or scenario.engines:
+    if scenario.is_cabled:
+        raise InputError(f"{path}: port: {Warn.CEILING_AT_LINKS.template}", f"pinchpoint run {path}")
+    if not scenario.site.is_lab:
         what = "its bench stands on another host, where the ceiling is measured by the run itself"
         raise InputError(f"{path}: runs_on: {what}", f"pinchpoint run {path}")
     if generator is not None and fresh:

@@ -157,10 +157,10 @@ def explaining(wanted: Program, machines: Machines) -> Program:
 
 
 def _free_cpus(scenario: Scenario, machines: Machines) -> frozenset[int]:
-    """CPUs of its host that neither engine nor device uses; none where engines are on other hosts."""
-    if scenario.engines:
+    """CPUs of its host that neither engine nor device uses; none of a bench on several hosts."""
+    if scenario.is_multi_host:
         return frozenset()
-    return machines.opened(scenario.remote).cpus() - {*scenario.engine.cpus, *scenario.dut.cpus}
+    return machines.opened(scenario.site).cpus() - scenario.cpus_at(scenario.site)
 
 
 def is_run(path: Path) -> bool:

@@ -11,7 +11,7 @@ from pinchpoint.dut.device import in_force
 from pinchpoint.dut.places import Places
 from pinchpoint.dut.services import timeouts
 from pinchpoint.host.interface import Host
-from pinchpoint.model.addresses import alone, is_v6, prefixes
+from pinchpoint.model.addresses import alone, is_v6, prefixes, shown
 from pinchpoint.model.scenario import Established, Service
 
 TIMEOUT = "net/netfilter/nf_conntrack_tcp_timeout_"
@@ -24,7 +24,8 @@ def batch(service: Service, established: Established | None = None) -> Iterator[
     While frames are sent on connections that stand, nothing waits for such an answer of a backend.
     """
     clients, servers = service.client_port, service.server_port
-    yield f"address add {_own(service.address)} dev {clients}"
+    virtual = (shown(service.virtual.first + n) for n in range(service.address_count))
+    yield from (f"address add {_own(address)} dev {clients}" for address in virtual)
     yield from (f"address add {_own(local)} dev {servers}" for local in service.locals)
     yield from (f"route add {prefix} dev {clients}" for prefix in prefixes(service.clients.first, service.clients.last))
     backends = dict.fromkeys(backend.address for backend in service.backends)

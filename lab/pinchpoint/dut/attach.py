@@ -55,15 +55,16 @@ def veths(scenario: Scenario, places: Places) -> list[AnyResource]:
 
 def _ends(scenario: Scenario, places: Places, port: Port) -> list[AnyResource]:
     size = mtu(scenario)
-    if not port.interface:
+    link = scenario.link(port)
+    if not link.device.interface:
         pair = Veth(port.name, places.dut_netns, port.name, places.engine_netns, size, port.queues)
         if scenario.engine.backend != "xdp_live":
             return [pair]
         # An end takes frames of XDP programs only where it polls, as for GRO (`veth_xdp_xmit` of the kernel).
         return [pair, Command(("ethtool", "-K", port.name, "gro", "on"), places.dut_netns)]
-    ends = [(port.interface, places.dut_netns)]
-    if port.engine_interface and scenario.is_beside(port):
-        ends.append((port.engine_interface, places.engine_netns))
+    ends = [(link.device.interface, places.dut_netns)]
+    if link.far.interface and link.is_local:
+        ends.append((link.far.interface, places.engine_netns))
     return [lent(interface, netns, port.name, size, places.machine) for interface, netns in ends]
 
 
@@ -79,22 +80,24 @@ def engine_links(scenario: Scenario, places: Places) -> list[Links]:
 
     None where an end is a NIC, which the kernel does not count: the sum over the other ends would be wrong.
     """
-    if any(port.engine_pci for port in scenario.ports):
+    if any(scenario.link(port).far.nic for port in scenario.ports):
         return []
-    netns = places.engine_netns
-    if not scenario.engines:
-        return [Links(places.machine, netns, "engine", [port.name for port in scenario.ports])]
-    sites = (site for site in scenario.engines if site.ports)
-    return [Links(places.at(site), netns, "engine", site.ports, site.host) for site in sites]
+    names = {site: [port.name for port in scenario.ports_at(site)] for site in scenario.sites}
+    return [
+        Links(places.at(site), places.engine_netns, "engine", own, site.name if scenario.is_multi_host else "")
+        for site, own in names.items()
+        if own
+    ]
 
 
 def by_veth(scenario: Scenario, places: Places, port: Port, fastest: BackendName) -> Attachment:
     """The engine's end of a veth pair or a cable; `fastest` is the backend towards this device. Raises InputError."""
     asked = scenario.engine.backend
-    if port.engine_pci and asked != "auto" and all(other.engine_pci for other in scenario.ports):
+    nic = scenario.link(port).far.nic
+    if nic and asked != "auto" and all(scenario.link(other).far.nic for other in scenario.ports):
         raise _unreached(scenario, "a NIC by its address")
-    if port.engine_pci:
-        return Attachment("dpdk", port.engine_pci)
+    if nic:
+        return Attachment("dpdk", nic)
     wanted = fastest if asked == "auto" else asked
     if (backend := next((name for name in _TO_VETHS if name == wanted), None)) is not None:
         receives = ",rx=1" if backend == "xdp_live" else ""  # which else only sends
@@ -112,12 +115,13 @@ def by_dpdk(scenario: Scenario, places: Places, number: int, port: Port) -> Atta
 
     Raises InputError.
     """
-    if port.engine_interface:
+    end = scenario.link(port).far
+    if end.interface:
         return by_veth(scenario, places, port, "af_packet")
     if scenario.engine.backend != "auto":
         raise _unreached(scenario, f"ports of {scenario.dut.kind} {scenario.dut.io}")
-    if port.engine_pci:
-        return Attachment("dpdk", port.engine_pci)
+    if end.nic:
+        return Attachment("dpdk", end.nic)
     socket = places.vhost_socket(port.name)
     device = f"net_virtio_user{number},path={socket},server=1,queues={port.queues},queue_size={port.ring}"
     return Attachment("dpdk", device + (",packed_vq=1" if port.ring_layout == PACKED else ""))

@@ -7,12 +7,14 @@ the end of a socket workload, which may be another one.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 
 from pinchpoint.dut.device import Device, RawScenario
 from pinchpoint.keys.lexical import Path
 from pinchpoint.keys.reader import Element, Values, refuse_doubles
-from pinchpoint.model.scenario import LAB, SPLIT, Batch, Between, EngineSite, Remote, Scenario
+from pinchpoint.model.groups import grouped
+from pinchpoint.model.scenario import SPLIT, Batch, Between
+from pinchpoint.model.site import LAB, Remote, Site
 
 _OF_DEVICE = ("pci", "interface")  # a NIC that DPDK drives; an interface that the kernel drives
 _OF_ENGINE = ("engine_pci", "engine_interface")
@@ -55,6 +57,11 @@ def device_on(raw: RawScenario) -> str:
 def engine_on(port: Element, raw: RawScenario) -> str:
     """The name of the host of the engine at a port's other end."""
     return port.values.get("engine_runs_on") or raw.tables["engine"].get("runs_on") or device_on(raw)
+
+
+def end_on(host: Element, raw: RawScenario) -> str:
+    """The name of the machine of an end of a socket workload."""
+    return host.values.get("runs_on") or device_on(raw)
 
 
 def is_beside(port: Element, raw: RawScenario) -> bool:
@@ -132,6 +139,7 @@ def check_machines(
     """
     _check_bench_host(raw, machines)
     _check_ends(raw, device)
+    _check_doubles(raw)
     if raw.hosts and raw.tables["engine"].get("runs_on"):
         told = "expected nothing where there are [[host]]s: where each is, its own runs_on says"
         raw.problem(("engine", "runs_on"), told)
@@ -185,7 +193,7 @@ def _check_engine_hosts(raw: RawScenario, machines: Mapping[str, Values]) -> Non
 def _check_ends(raw: RawScenario, device: Device) -> None:
     """Whether the machines and cables of the ends of a socket workload fit the device and each other."""
     _check_end_cables(raw, device)
-    apart = [host for host in raw.hosts if (host.values.get("runs_on") or device_on(raw)) != device_on(raw)]
+    apart = [host for host in raw.hosts if end_on(host, raw) != device_on(raw)]
     for host in raw.hosts:
         if host.values.get("runs_on") == LAB == raw.tables[""].get("runs_on"):
             told = f'expected another machine than runs_on has, which is a Host of ssh_config here, found "{LAB}" again'
@@ -202,32 +210,33 @@ def _check_ends(raw: RawScenario, device: Device) -> None:
 
 
 def _check_end_cables(raw: RawScenario, device: Device) -> None:
-    here = device_on(raw)
-    taken = {(here, port.values["interface"]) for port in raw.ports if _has(port, "interface")}
     for host in raw.hosts:
         _check_device(host, raw, device, "interface", "end_interface")
         for key, other in _OF_HOST:
-            if not (name := host.values.get(key)):
-                continue
-            if _is_missing(host, other):
+            if _has(host, key) and _is_missing(host, other):
                 raw.problem((*host.at, other), f"missing; with {key} both ends of the cable are interfaces")
-            where = here if key == "interface" else host.values.get("runs_on") or here
-            if (where, name) in taken:
-                told = f'expected an interface of {where} that nothing else of this file has, found "{name}" again'
-                raw.problem((*host.at, key), told)
-            taken.add((where, name))
+
+
+def _check_doubles(raw: RawScenario) -> None:
+    """Each NIC and each interface of a machine is one end of one cable."""
+    taken, here = set[tuple[str, str]](), device_on(raw)
+    ends = [(port, key, here) for port in raw.ports for key in _OF_DEVICE]
+    ends += [(port, key, engine_on(port, raw)) for port in raw.ports for key in _OF_ENGINE]
+    ends += [(host, "interface", here) for host in raw.hosts]
+    ends += [(host, "end_interface", end_on(host, raw)) for host in raw.hosts]
+    for element, key, machine in ends:
+        if name := element.values.get(key):
+            if (machine, name) in taken:
+                told = f'expected one of {machine} that nothing else of this file has, found "{name}" again'
+                raw.problem((*element.at, key), told)
+            taken.add((machine, name))
 
 
 def _check_cables(raw: RawScenario, device: Device) -> None:
-    """Whether each cable of a port has two ends that fit the device, each of one port."""
-    taken = set[tuple[str, str]]()
+    """Whether each cable of a port has two ends that fit the device."""
     for port in raw.ports:
         _check_port_ends(port, raw)
         _check_device(port, raw, device, "interface", *(() if _has(port, "pci") else ("engine_interface",)))
-        for key, place in _places(port, raw):
-            if place in taken:
-                raw.problem((*port.at, key), f'expected one that no other port has, found "{place[1]}" again')
-            taken.add(place)
         if port.values.get("no_iommu") and all(_is_missing(port, key) for key in ("pci", "engine_pci")):
             raw.mismatch((*port.at, "no_iommu"), "false where the port is no NIC", True)
         if _has(port, "pci", "engine_pci") and port.values.get("ring_layout", SPLIT) != SPLIT:
@@ -244,12 +253,6 @@ def _has(element: Element, *keys: str) -> bool:
 def _is_missing(element: Element, key: str) -> bool:
     """Whether it has no such value; one that was refused is a problem of its own."""
     return key in element.values and not element.values[key]
-
-
-def _places(port: Element, raw: RawScenario) -> Iterator[tuple[str, tuple[str, str]]]:
-    """(key, (host, NIC or interface)) of each end."""
-    for keys, host in ((_OF_DEVICE, device_on(raw)), (_OF_ENGINE, engine_on(port, raw))):
-        yield from ((key, (host, port.values[key])) for key in keys if _has(port, key))
 
 
 def _check_port_ends(port: Element, raw: RawScenario) -> None:
@@ -316,29 +319,18 @@ def _check_streams(raw: RawScenario, hosts: Mapping[str, str]) -> None:
             raw.problem((*port.at, "engine_runs_on"), told)
 
 
-def remote_of(name: str | None, machines: Mapping[str, Values]) -> Remote | None:
-    """The host that a checked file names; None: this machine."""
-    if not name:
+def sites(raw: RawScenario, machines: Mapping[str, Values]) -> tuple[Site, ...]:
+    """The machines of a checked file's bench: the device's first, then others in the order of their ports and ends."""
+    here = device_on(raw)
+    ports = grouped((engine_on(port, raw), port.values["name"]) for port in raw.ports)
+    ends = grouped((end_on(host, raw), host.values["name"]) for host in raw.hosts)
+    others = (name for name in dict.fromkeys((*ports, *ends)) if name != here)
+    away = (Site(_remote(name, machines), tuple(ports.get(name, ())), tuple(ends.get(name, ()))) for name in others)
+    return (Site(_remote(raw.tables[""].get("runs_on"), machines)), *away)
+
+
+def _remote(name: str | None, machines: Mapping[str, Values]) -> Remote | None:
+    """The machine of that name; None: the one on which the lab runs."""
+    if name is None or (values := machines.get(name)) is None:
         return None
-    values = machines[name]
     return Remote(name, values.get("address", name), values["sudo"], values["lease_s"])
-
-
-def sites_of(scenario: Scenario, remotes: Mapping[str, Remote]) -> Iterator[EngineSite]:
-    """Where the engines of a checked file are, and the ends of its socket workload; `remotes` are by name.
-
-    None where all are on the device's host.
-    """
-    ports = _by_host(scenario, ((port.engine_runs_on or scenario.engine.runs_on, port.name) for port in scenario.ports))
-    ends = _by_host(scenario, ((host.runs_on, host.name) for host in scenario.hosts))
-    yield from (EngineSite(remotes.get(host), names) for host, names in ports.items())
-    yield from (EngineSite(remotes.get(host), (), names) for host, names in ends.items())
-
-
-def _by_host(scenario: Scenario, placed: Iterable[tuple[str | None, str]]) -> dict[str, tuple[str, ...]]:
-    """Names by the host that each has, or else the device's; none where they are all there."""
-    here = scenario.remote.name if scenario.remote else LAB
-    names: dict[str, list[str]] = {}
-    for host, name in placed:
-        names.setdefault(host or here, []).append(name)
-    return {} if set(names) <= {here} else {host: tuple(own) for host, own in names.items()}

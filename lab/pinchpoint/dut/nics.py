@@ -1,6 +1,6 @@
 """Network cards as ports: what a machine must have for them, what a bench takes, what `pinchpoint doctor` says."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from pinchpoint.bench.requirements import Probe, kernel_module
@@ -11,7 +11,8 @@ from pinchpoint.host.interface import Host
 from pinchpoint.host.nics import Interface, Nic
 from pinchpoint.model import units
 from pinchpoint.model.errors import RequirementError
-from pinchpoint.model.scenario import EngineSite, Port, Scenario
+from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.site import Site
 
 USERSPACE = (cards.VFIO, cards.UIO, "igb_uio")
 """Drivers by which DPDK reaches a card already."""
@@ -37,20 +38,12 @@ class Cards:
         return (*self.of_device.values(), *self.of_engine.values())
 
 
-def beside_device(scenario: Scenario) -> Cards:
-    """Those of the device's host: the device's, and the engine's as far as they are there."""
-    return _cards(scenario.ports, [port for port in scenario.ports if scenario.is_beside(port)])
-
-
-def of_engine(scenario: Scenario, site: EngineSite) -> Cards:
-    """Those of an engine on another host."""
-    return _cards((), [port for port in scenario.ports if port.name in site.ports])
-
-
-def _cards(of_device: Sequence[Port], of_engine: Sequence[Port]) -> Cards:
-    devices = {port.name: port.pci for port in of_device if port.pci}
-    engines = {port.name: port.engine_pci for port in of_engine if port.engine_pci}
-    unguarded = {port.name for port in (*of_device, *of_engine) if port.no_iommu}
+def at(scenario: Scenario, site: Site) -> Cards:
+    """Those of a site: the device's if it is there, and those of the engine there."""
+    links = {port.name: scenario.link(port) for port in scenario.ports}
+    devices = {name: link.device.nic for name, link in links.items() if link.device.nic and link.device.site == site}
+    engines = {name: link.far.nic for name, link in links.items() if link.far.nic and link.far.site == site}
+    unguarded = {port.name for port in scenario.ports if port.no_iommu}
     without = (address for addresses in (devices, engines) for name, address in addresses.items() if name in unguarded)
     return Cards(devices, engines, frozenset(without))
 

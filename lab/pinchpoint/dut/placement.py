@@ -14,6 +14,7 @@ from pinchpoint.host.interface import Host
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.numa import Topology
 from pinchpoint.model.errors import RequirementError
+from pinchpoint.model.groups import grouped
 from pinchpoint.model.scenario import Between, NumaPlacement, Point, Scenario
 
 Cpus = tuple[int, ...]
@@ -233,7 +234,7 @@ def daemon_nodes(scenario: Scenario, topology: Topology) -> tuple[int, ...] | No
 def alike_there(units: Sequence[Scenario], machines: Machines) -> dict[str, str]:
     """The same, on the host of each unit's bench; where that is not connected, none are alike."""
     reasons: dict[str, str] = {}
-    for remote in dict.fromkeys(unit.remote for unit in units):
-        if (topology := machines.topology(remote)) is not None:
-            reasons |= alike([unit for unit in units if unit.remote == remote], topology)
+    for site, own in grouped((unit.site, unit) for unit in units).items():
+        if (topology := machines.topology(site)) is not None:
+            reasons |= alike(own, topology)
     return reasons

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from pinchpoint.host.guest import Guest
 from pinchpoint.host.interface import Host
 from pinchpoint.host.processes import ENVIRONMENT_MARK
-from pinchpoint.model.scenario import EngineSite
+from pinchpoint.model.site import Site
 
 
 @dataclass(frozen=True)
@@ -17,16 +17,16 @@ class Places:
     bench_id: str
     directory: PurePosixPath
     host: Host  # on which the device runs
-    sites: Mapping[str, Host] = field(default_factory=dict)  # of a bench that spans hosts, by their names
+    sites: Mapping[str, Host] = field(default_factory=dict)  # by their names; may be empty of a bench on one machine
 
     @property
     def machine(self) -> Host:
         """The machine on which the bench stands: the device's host, or that of its guest."""
         return self.host.machine if isinstance(self.host, Guest) else self.host
 
-    def at(self, site: EngineSite | None) -> Host:
-        """The machine of an engine or of an end; None: the bench's."""
-        return self.machine if site is None else self.sites[site.host]
+    def at(self, site: Site) -> Host:
+        """The machine of a site."""
+        return self.sites[site.name] if self.sites else self.machine
 
     @property
     def dut_netns(self) -> str:

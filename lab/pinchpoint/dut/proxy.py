@@ -7,7 +7,7 @@ Sources: ip-sysctl and the kernel's Documentation/networking; prlimit(1), ethtoo
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from pinchpoint.bench.requirements import Probe
@@ -15,7 +15,7 @@ from pinchpoint.bench.resource import AnyResource, Command, Daemon, MarkedProces
 from pinchpoint.dut import addresses, checks, softirq
 from pinchpoint.dut.device import Device, Freezing, Pages, RawScenario, Seen, between, dut_of, programs
 from pinchpoint.dut.program import detached
-from pinchpoint.dut.services import Option, Services, served
+from pinchpoint.dut.services import BY_TUPLE, Option, Services, served
 from pinchpoint.host.interface import PROC, Host
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key
@@ -51,7 +51,9 @@ KEYS = (
 )  # fmt: skip
 ACTIONS = {RELOAD: "it loads its configuration again, while the processes before serve the connections that they have"}
 OPTIONS = (Option.LOCAL_PORTS, Option.MAX_CONNECTIONS, Option.ESTABLISHED_S)
-SERVICES = Services(tuple(Scheduler), (Mode.FULL_NAT,), OPTIONS, terminates=True, families=tuple(Family))
+SERVICES = Services(BY_TUPLE, (Mode.FULL_NAT,), OPTIONS, terminates=True, families=tuple(Family))
+CONFIGURED = replace(SERVICES, schedulers=tuple(Scheduler), options=(*OPTIONS, Option.HEALTH_S), has_weights=True,
+    most_virtual=SPARE_DESCRIPTORS // 2)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from pinchpoint.host.processes import field
 from pinchpoint.model import units
 from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.limits import Limit, Resource
-from pinchpoint.model.scenario import Change, Range
+from pinchpoint.model.scenario import Change, Closer, Range
 from pinchpoint.observe.cpu import PacketThreads
 from pinchpoint.observe.printed import TCP_COUNTERS, TCP_PORTS, TIME_WAIT_S, TcpStack
 from pinchpoint.observe.snapshot import Collector, Snapshot
@@ -197,18 +197,20 @@ class ProxyLive(softirq.KernelLive):
         service = self.service
         first, last = map(int, self.sysctls([RANGE])[RANGE].split())
         places, pool = local_pool(service, Range(first, last - first + 1))
+        held_s = TIME_WAIT_S if service.closes is Closer.CLIENT else 0.0
         backlogs, workers = self.backlogs(), len(self.tasks())
-        held = f"{pool}, each held for {TIME_WAIT_S:g} s in TIME_WAIT"
+        held = f"{pool}, each held for {held_s:g} s in TIME_WAIT" if held_s else f"{pool}; backends close first"
         queues = f"backlog of {units.counted(len(backlogs), 'listening socket')}: {' + '.join(map(str, backlogs))}"
         servers = units.counted(len(service.backends), "backend")
         cores = f"{units.counted(workers, 'worker')} on CPUs {', '.join(map(str, self.cpus))}"
         overflows, failures = (f"{TCP_COUNTERS}{name}" for name in ("ListenOverflows", "AttemptFails"))
         return (
-            Limit(Resource.LOCAL_PORTS, places, TIME_WAIT_S, held, TCP_PORTS, self.no_port),
+            Limit(Resource.LOCAL_PORTS, places, held_s, held, TCP_PORTS, self.no_port),
             *tabled(self.table(), self.descriptors(), len(self.processes()), self.no_descriptor),
             Limit(Resource.ACCEPT_QUEUE, None, None, queues, refused=(overflows,)),  # a connection only passes it
             Limit(Resource.BACKEND, None, None, servers, refused=(failures, *self.no_answer)),
             Limit(Resource.WORKER, None, None, cores),
+            softirq.QDISC,
         )
 
     @contextmanager

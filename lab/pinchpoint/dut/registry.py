@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 from pinchpoint.dut.device import Device
-from pinchpoint.dut.remote_endpoints import on_host
+from pinchpoint.dut.remote_endpoints import at_cables
 from pinchpoint.dut.vm import in_guest
 from pinchpoint.model.errors import InputError, choices
 from pinchpoint.model.scenario import Scenario
@@ -43,8 +43,8 @@ def default() -> str:
 
 
 def device_of(scenario: Scenario) -> Device:
-    """The device of the scenario's kind, in a guest or on a host where the scenario has one."""
-    return on_host(in_guest(device(scenario.dut.kind), scenario), scenario)
+    """The device of the scenario's kind, in a guest or at cables where the scenario has one or the other."""
+    return at_cables(in_guest(device(scenario.dut.kind), scenario), scenario)
 
 
 @cache

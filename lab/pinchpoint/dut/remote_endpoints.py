@@ -1,25 +1,26 @@
-"""What of a bench is on other machines: a device, and what it then needs and cannot do; engines with their NICs, cables
-and memory; the ends of a socket workload, `[[host]]`, with their cables and namespaces.
+"""What of a bench is on other machines or at cables: engines with their NICs, cables and memory; the ends of a socket
+workload, `[[host]]`, with their cables and namespaces; what a device at cables counts otherwise.
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, cast
 
-from pinchpoint.bench.requirements import Probe
+from pinchpoint.bench.requirements import Probe, command
 from pinchpoint.bench.requirements import hugepages as enough
 from pinchpoint.bench.resource import AnyResource, Command, Hugepages, MarkedProcesses, Namespace
 from pinchpoint.bench.resource import Host as VethHost
 from pinchpoint.dut import nics
 from pinchpoint.dut.attach import STANDARD_MTU, lent, mtu, pages_of
-from pinchpoint.dut.device import Device, Freezing
+from pinchpoint.dut.device import Device
 from pinchpoint.dut.places import Places
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host import hugepages
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.model.hops import DropKind, HopGraph, Party, Refused
-from pinchpoint.model.scenario import EngineSite, Host, Port, Scenario
+from pinchpoint.model.scenario import Host, Scenario
+from pinchpoint.model.site import Site
 
 _FULL = Refused("transmit queue of the cable at {port} full", Party.ENGINE, DropKind.TRANSMIT_RING)
 _MISSING = "apt-get install dpdk"  # the engine's only libraries that a system may lack
@@ -27,7 +28,7 @@ _NOT_RUN = "a file system there that is not mounted noexec; an engine for the ho
 _MERGING = ("gro", "lro")  # of ethtool(8), -K
 
 
-def resources(scenario: Scenario, site: EngineSite, places: Places) -> Iterator[AnyResource]:
+def resources(scenario: Scenario, site: Site, places: Places) -> Iterator[AnyResource]:
     """What an engine, or an end of the workload, takes of its own machine, in order of dependency.
 
     Raises RequirementError where an interface or a NIC cannot be taken.
@@ -38,41 +39,28 @@ def resources(scenario: Scenario, site: EngineSite, places: Places) -> Iterator[
         total, free = hugepages.pool(host)
         if needed > free:
             yield Hugepages(before=total, after=total + needed - free, needed=needed)
-    yield from nics.resources(host, nics.of_engine(scenario, site), places.bench_id)
-    interfaces = [(port.engine_interface, port.name) for port in _ports(scenario, site) if port.engine_interface]
+    yield from nics.resources(host, nics.at(scenario, site), places.bench_id)
+    ends = [(scenario.link(port).far.interface, port.name) for port in scenario.ports_at(site)]
+    interfaces = [(interface, name) for interface, name in ends if interface]
     if interfaces:
         yield Namespace(places.engine_netns)
     yield from (lent(interface, places.engine_netns, name, mtu(scenario), host) for interface, name in interfaces)
-    for end in scenario.hosts:
-        if end.name in site.ends:
-            yield from _end_resources(end, places, host)
+    for end in scenario.ends_at(site):
+        yield from _end_resources(scenario, end, places)
 
 
-def needs(scenario: Scenario, site: EngineSite, host: Machine) -> Iterator[Probe]:
-    """Hugepages and NICs of its machine."""
+def needs(scenario: Scenario, site: Site, host: Machine) -> Iterator[Probe]:
+    """What its machine must have: iproute2, hugepages and NICs."""
+    yield command(host, "ip", "iproute2")
     if pages := _pages(scenario, site):
         yield enough(host, pages, "set engine.memory_mb to less")
-        yield from nics.needs(host, nics.of_engine(scenario, site))
+        yield from nics.needs(host, nics.at(scenario, site))
 
 
-def _ports(scenario: Scenario, site: EngineSite) -> list[Port]:
-    return [port for port in scenario.ports if port.name in site.ports]
-
-
-def _pages(scenario: Scenario, site: EngineSite) -> int:
+def _pages(scenario: Scenario, site: Site) -> int:
     """2 MiB pages of an engine that drives NICs; 0 without one."""
-    return pages_of(scenario.engine.memory_mb) if any(port.engine_pci for port in _ports(scenario, site)) else 0
-
-
-def site_of(scenario: Scenario, host: Host) -> EngineSite | None:
-    """The machine of an end; None: the device's, as that of all ends is."""
-    return next((site for site in scenario.engines if host.name in site.ends), None)
-
-
-def is_here(scenario: Scenario, host: Host) -> bool:
-    """Whether an end is on the device's machine."""
-    site = site_of(scenario, host)
-    return site is None or site.remote == scenario.remote
+    drives = any(scenario.link(port).far.nic for port in scenario.ports_at(site))
+    return pages_of(scenario.engine.memory_mb) if drives else 0
 
 
 def links(scenario: Scenario, places: Places, offloads: bool) -> Iterator[AnyResource]:
@@ -83,38 +71,38 @@ def links(scenario: Scenario, places: Places, offloads: bool) -> Iterator[AnyRes
     Raises RequirementError where an interface cannot be lent.
     """
     for host in scenario.hosts:
-        if not host.interface:
+        link = scenario.link(host)
+        if (interface := link.device.interface) is None:
             netns = places.host_netns(host.name)
             yield VethHost(netns, host.address, host.name, places.dut_netns, STANDARD_MTU, offloads)
             continue
-        cable = lent(host.interface, places.dut_netns, host.name, STANDARD_MTU, places.machine)
+        cable = lent(interface, places.dut_netns, host.name, STANDARD_MTU, places.machine)
         yield cable
         if merging := [name for name, state in cable.offloads if name in _MERGING and state == "on" and not offloads]:
             off = (word for name in merging for word in (name, "off"))
             yield Command(("ethtool", "-K", host.name, *off), places.dut_netns)
-        if is_here(scenario, host):
-            yield from _end_resources(host, places, places.machine)
+        if link.is_local:
+            yield from _end_resources(scenario, host, places)
 
 
-def _end_resources(host: Host, places: Places, machine: Machine) -> Iterator[AnyResource]:
+def _end_resources(scenario: Scenario, host: Host, places: Places) -> Iterator[AnyResource]:
     """The namespace of an end at a cable, with its interface and address, on its machine.
 
     Raises RequirementError where the interface cannot be lent.
     """
-    netns, name = places.host_netns(host.name), VethHost.INTERFACE
+    netns, name, end = places.host_netns(host.name), VethHost.INTERFACE, scenario.link(host).far
     yield Namespace(netns)
-    yield lent(host.end_interface or "", netns, name, STANDARD_MTU, machine)
+    yield lent(end.interface or "", netns, name, STANDARD_MTU, places.at(end.site))
     yield Command(("ip", "address", "add", host.address, "dev", name), netns)
 
 
-def on_host(device: Device, scenario: Scenario) -> Device:
-    """The device as it is on the scenario's hosts and cables."""
-    plain = scenario.remote is None and not scenario.is_cabled
-    return device if plain else cast(Device, _HostedDevice(device))
+def at_cables(device: Device, scenario: Scenario) -> Device:
+    """The device as the scenario wants it: at cables, or itself."""
+    return cast(Device, _CabledDevice(device)) if scenario.is_cabled else device
 
 
-class _HostedDevice:
-    """A kind of device on another machine, or at cables; what is not said here is as the kind says it."""
+class _CabledDevice:
+    """A kind of device at cables; what is not said here is as the kind says it."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
@@ -122,22 +110,9 @@ class _HostedDevice:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._device, name)
 
-    def needs(self, scenario: Scenario, host: Machine) -> Iterator[Probe]:
-        """The engine's libraries, and what the device needs."""
-        if scenario.remote and not scenario.engines:
-            yield engine(host)
-        yield from self._device.needs(scenario, host)
-
-    def freezing(self, scenario: Scenario) -> Freezing:
-        """As the kind says, but at cables, which two benches cannot share."""
-        if scenario.is_cabled:
-            return Freezing(why_not="both benches would need the interfaces at the cables")
-        return self._device.freezing(scenario)
-
     def graph(self, scenario: Scenario) -> HopGraph:
         """As the kind says; what an interface at a cable refuses, it has no room for itself."""
-        graph = self._device.graph(scenario)
-        return replace(graph, refused=_FULL) if scenario.is_cabled else graph
+        return replace(self._device.graph(scenario), refused=_FULL)
 
 
 def engine(host: Machine) -> Probe:

@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 from pinchpoint.host.processes import soon
 from pinchpoint.model import units
 from pinchpoint.model.limits import Limit, Resource
-from pinchpoint.model.scenario import Family, Mode, Range, Scenario, Scheduler, Service
+from pinchpoint.model.scenario import Backend, Family, Mode, Range, Scenario, Scheduler, Service, weights
 
 
 class Option(StrEnum):
@@ -21,6 +21,11 @@ class Option(StrEnum):
     OPENING_S = "opening_s"
     ESTABLISHED_S = "established_s"
     CLOSED_S = "closed_s"
+    HEALTH_S = "health_s"
+
+
+TRACKING: Final = tuple(option for option in Option if option is not Option.HEALTH_S)
+"""What bounds connections; a balancer that is no program checks no backend."""
 
 
 class Reconfiguration(StrEnum):
@@ -40,6 +45,9 @@ class Services:
     options: tuple[Option, ...] = ()
     terminates: bool = False  # it ends each connection and opens one of its own: no frame passes through it
     in_turn_by_worker: bool = False  # with round-robin, each worker deals in a turn of its own
+    has_weights: bool = False  # of backends
+    weighs_pairs: bool = False  # each pair of local address and backend has its share, and no cycle is promised
+    most_virtual: int = 1  # virtual servers
     families: tuple[Family, ...] = (Family.IPV4,)
     changes: tuple[Reconfiguration, ...] = ()  # those that `Rebalanced` of its kind follows
 
@@ -99,6 +107,17 @@ def served(scenario: Scenario) -> Service:
     """The [service] of a kind that does nothing but balance: it refuses a file without one."""
     assert scenario.service is not None, "checked as the file was read"
     return scenario.service
+
+
+BY_TUPLE: Final = (Scheduler.ROUND_ROBIN, Scheduler.HASH)
+"""What most kinds can."""
+
+
+def cycle(backends: Sequence[Backend]) -> list[Backend]:
+    """One cycle of weighted round robin: each backend as often as its weight, spread evenly."""
+    each = enumerate(weights(backends))
+    places = [((turn + 0.5) / weight, number) for number, weight in each for turn in range(weight)]
+    return [backends[number] for _, number in sorted(places)]
 
 
 def is_full(service: Service) -> bool:

@@ -14,6 +14,7 @@ from pinchpoint.bench.resource import AnyResource, Daemon, Hugepages, Relay
 from pinchpoint.bulk.making import veth_resources
 from pinchpoint.dut import remote_endpoints
 from pinchpoint.dut.attach import HEADERS, HUGEPAGE_MB, mtu, pci_arguments
+from pinchpoint.dut.captures import check_captures
 from pinchpoint.dut.device import Attachment, Bench, Live, Pages
 from pinchpoint.dut.placement import chosen, daemon_nodes, placed
 from pinchpoint.dut.places import Places
@@ -25,7 +26,8 @@ from pinchpoint.host.interface import Host
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.numa import read_topology
 from pinchpoint.model.errors import RequirementError
-from pinchpoint.model.scenario import EngineSite, Scenario
+from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.site import Site
 from pinchpoint.observe.cpu import CpuSteal
 from pinchpoint.observe.relay import Relays
 from pinchpoint.observe.snapshot import Collector
@@ -35,12 +37,17 @@ LINK_TIMEOUT_S = 20.0  # a switch looks for a vhost server about once a second
 
 @dataclass(frozen=True)
 class EngineEnd:
-    """One of the engines of a bench that spans hosts."""
+    """An engine of a bench, and what its machine has of that bench."""
 
-    site: EngineSite
+    site: Site
     host: Host
     engine: protocol.Open
     resources: tuple[AnyResource, ...]  # on its host; none where that is the device's, whose bench has them
+
+    @property
+    def ports(self) -> tuple[str, ...]:
+        """Those that it opens, by their names; none for an end of a socket workload."""
+        return tuple(port.name for port in self.engine.ports)
 
 
 @dataclass(frozen=True)
@@ -50,9 +57,14 @@ class Setup:
     scenario: Scenario
     bench: Bench
     resources: tuple[AnyResource, ...]
-    engine: protocol.Open
-    engines: tuple[EngineEnd, ...] = ()  # of a bench that spans hosts, in place of that one
+    engines: tuple[EngineEnd, ...]  # one for each site that has one
     facts: Mapping[str, str] = field(default_factory=dict)  # what was decided and the plan does not show
+
+    @property
+    def engine(self) -> protocol.Open:
+        """What the one engine of a bench on one machine opens."""
+        (end,) = self.engines
+        return end.engine
 
     @property
     def places(self) -> Places:
@@ -73,31 +85,31 @@ def prepare(
     With `stands` it stands already, and what seems to be free is what its engine will take, and its device if that
     has not taken all of its pages yet.
     Raises RequirementError if the machine cannot place the scenario's ends as its `numa` wants,
-    or a port has more queues than the engine CPUs.
+    or a port has more queues than the engine CPUs, InputError if a capture cannot be replayed.
     """
     (scenario,) = chosen([scenario], machines.lab)
     bench_id = secrets.token_hex(3)
-    host = machines.opened(scenario.remote)
+    host = machines.opened(scenario.site)
+    check_captures(scenario, host)
     topology = read_topology(host)
     scenario, facts = placed(scenario, topology)
     device = device_of(scenario)
-    sites = {site.host: machines.opened(site.remote) for site in scenario.engines}
+    sites = {site.name: machines.opened(site) for site in scenario.sites}
     bench = device.bench(scenario, Places(bench_id, PurePosixPath(state_directory / bench_id), host, sites))
     pages = Pages(*hugepages.pool(host)) if beside is None else _left_by(beside, stands)
     nodes = daemon_nodes(scenario, topology)
     engine = [find_engine(host)] if device.relayed(scenario) or scenario.dut.polls else []
     wanted = (*bench.resources(pages, engine), *veth_resources(scenario.measure, bench_id))
     resources = tuple(_on_nodes(resource, nodes) for resource in wanted)
-    engines = tuple(_engine_end(scenario, bench, site) for site in scenario.engines)
-    return Setup(scenario, bench, resources, engine_request(bench, scenario), engines, facts)
+    engines = tuple(_engine_end(scenario, bench, site) for site in scenario.sites if scenario.has_engine_at(site))
+    return Setup(scenario, bench, resources, engines, facts)
 
 
-def _engine_end(scenario: Scenario, bench: Bench, site: EngineSite) -> EngineEnd:
+def _engine_end(scenario: Scenario, bench: Bench, site: Site) -> EngineEnd:
     """What it opens, and what its host has of the bench. Raises RequirementError where an interface cannot be lent."""
-    ports = tuple(port for port in scenario.ports if port.name in site.ports)
-    cpus = scenario.engine.cpus[: sum(port.queues for port in ports)]
-    opened = engine_request(bench, replace(scenario, ports=ports, engine=replace(scenario.engine, cpus=cpus)))
-    is_beside = site.remote == scenario.remote
+    engine = replace(scenario.engine, cpus=scenario.engine_cpus_at(site))
+    opened = engine_request(bench, replace(scenario, ports=scenario.ports_at(site), engine=engine))
+    is_beside = site == scenario.site
     resources = () if is_beside else tuple(remote_endpoints.resources(scenario, site, bench.places))
     return EngineEnd(site, bench.places.at(site), opened, resources)
 
@@ -109,7 +121,7 @@ def _left_by(bench: Setup, stands: bool) -> Pages:
     held = hugepages.held(host, bench.places.bench_id) if stands else 0  # read first: what it takes meanwhile is free
     total, free = hugepages.pool(host)
     if stands:
-        return Pages(total, max(0, free - max(_engine_pages(bench), wanted - held)))
+        return Pages(total, max(0, free - max(_engine_pages(bench, bench.scenario.site), wanted - held)))
     added = sum(resource.after - resource.before for resource in bench.resources if isinstance(resource, Hugepages))
     return Pages(total + added, max(0, free + added - wanted))
 
@@ -143,7 +155,7 @@ def joint_request(benches: Mapping[str, tuple[Scenario, Bench]]) -> protocol.Ope
             ports.append(protocol.PortRequest(name, end.backend, end.device, end.netns, ring, ring, answers, behind))
             if end.backend == "dpdk":
                 with_dpdk[prefix] = scenario
-    addresses = (port.engine_pci for scenario in with_dpdk.values() for port in scenario.ports)
+    addresses = (scenario.link(port).far.nic for scenario in with_dpdk.values() for port in scenario.ports)
     memory_mb = sum(scenario.engine.memory_mb for scenario in with_dpdk.values())
     eal = ("--in-memory", "--single-file-segments", "-m", str(memory_mb))
     return protocol.Open(
@@ -178,20 +190,17 @@ def await_engine_pages(*benches: Setup) -> None:
 
     Raises RequirementError naming who holds them.
     """
-    if pages := sum(_engine_pages(bench) for bench in benches if not bench.engines):
-        hugepages.wait_for(benches[0].places.machine, pages, "the engine")
-    for bench in benches:
-        for end in (end for end in bench.engines if end.engine.eal_args):
-            hugepages.wait_for(end.host, _in_pages(bench.scenario.engine.memory_mb), f"the engine on {end.site.host}")
+    hosts = {end.site.address: end for bench in benches for end in bench.engines}  # by any of their names
+    for end in hosts.values():
+        if pages := sum(_engine_pages(bench, end.site) for bench in benches):
+            where = f" on {end.site.name}" if len(hosts) > 1 else ""
+            hugepages.wait_for(end.host, pages, f"the engine{where}")
 
 
-def _engine_pages(bench: Setup) -> int:
-    """2 MiB pages that an engine takes for the bench's ports."""
-    return _in_pages(bench.scenario.engine.memory_mb) if bench.engine.eal_args else 0
-
-
-def _in_pages(memory_mb: int) -> int:
-    return -(-memory_mb // HUGEPAGE_MB)
+def _engine_pages(bench: Setup, site: Site) -> int:
+    """2 MiB pages that an engine at a site takes for the bench's ports."""
+    ends = [end for end in bench.engines if end.site.address == site.address and end.engine.eal_args]
+    return len(ends) * -(-bench.scenario.engine.memory_mb // HUGEPAGE_MB)
 
 
 def collectors(setup: Setup, live: Live) -> list[Collector]:
@@ -207,14 +216,8 @@ def witnesses(setup: Setup, live: Live) -> list[Collector]:
 
 
 def _steal(setup: Setup) -> list[Collector]:
-    scenario = setup.scenario
-    engine = () if scenario.engines else scenario.engine.cpus  # one elsewhere says itself what was stolen from it
-    return [CpuSteal(setup.places.machine, sorted({*engine, *scenario.dut.cpus, *host_cpus(scenario)}))]
-
-
-def host_cpus(scenario: Scenario) -> frozenset[int]:
-    """Where the scenario's hosts run their workloads on the device's machine."""
-    return frozenset(cpu for host in scenario.hosts if remote_endpoints.is_here(scenario, host) for cpu in host.cpus)
+    """An engine elsewhere says itself what was stolen from it."""
+    return [CpuSteal(setup.places.machine, sorted(setup.scenario.cpus_at(setup.scenario.site)))]
 
 
 _LESS = "use less: --set dut.memory_mb=512 --set engine.memory_mb=256"
@@ -231,7 +234,7 @@ def require_together(a: Scenario, b: Scenario, machines: Machines) -> None:
 def lacking_together(a: Scenario, b: Scenario, machines: Machines) -> RequirementError | None:
     """What one host lacks for two benches at once, where each alone could be built; None if it has memory for both."""
     pages = device_of(a).pages(a) + device_of(b).pages(b)
-    if not pages or (probe := requirements.hugepages(machines.opened(a.remote), pages, _LESS)).ok:
+    if not pages or (probe := requirements.hugepages(machines.opened(a.site), pages, _LESS)).ok:
         return None
     return RequirementError(f"not enough memory for both benches at once: {probe.detail}", probe.hint)
 
@@ -239,7 +242,7 @@ def lacking_together(a: Scenario, b: Scenario, machines: Machines) -> Requiremen
 def require(scenario: Scenario, machines: Machines) -> None:
     """Raises RequirementError naming all that is missing, each with its remedy, on the host of its bench."""
     if missing := lacking(scenario, machines):
-        hosts = (remote.address if remote else "this machine" for remote in scenario.remotes)
+        hosts = (site.address or "this machine" for site in scenario.sites)
         lines = "".join(f"\n  {p.name}: {p.detail}" + (f"\n    hint: {p.hint}" if p.hint else "") for p in missing)
         raise RequirementError(f"{scenario.path} cannot run on {', '.join(hosts)}:{lines}")
 
@@ -247,48 +250,35 @@ def require(scenario: Scenario, machines: Machines) -> None:
 def lacking(scenario: Scenario, machines: Machines) -> list[Probe]:
     """All that the hosts of its bench lack for a scenario."""
     (scenario,) = chosen([scenario], machines.lab)
-    probes = _lacking(scenario, machines.opened(scenario.remote))
-    sites = ((site, machines.opened(site.remote)) for site in scenario.engines)
-    return probes + [probe for site, host in sites for probe in _lacking_engine(scenario, site, host)]
+    return [probe for site in scenario.sites for probe in _lacking(scenario, site, machines.opened(site))]
 
 
-def _lacking_engine(scenario: Scenario, site: EngineSite, host: Host) -> list[Probe]:
-    """What the host of an engine lacks, each named with that host."""
-    own = scenario.engine.cpus[: sum(port.queues for port in scenario.ports if port.name in site.ports)]
-    ends = (cpu for end in scenario.hosts if end.name in site.ends for cpu in end.cpus)
-    cpus = requirements.cpus(host, (*own, *ends), 1)
-    ip = requirements.command(host, "ip", "iproute2")
-    # The device's probes have those of its own host.
-    there = () if site.remote == scenario.remote else remote_endpoints.needs(scenario, site, host)
-    probes = (requirements.root(host), remote_endpoints.engine(host), ip, cpus, *there)
-    return [replace(probe, name=f"{probe.name} on {site.host}") for probe in probes if not probe.ok]
-
-
-def _lacking(scenario: Scenario, host: Host) -> list[Probe]:
-    cpus = _cpus(scenario)
-    least = 2 if (scenario.ports and not scenario.engines) or scenario.dut.polls else 1  # an engine with ports polls
+def _lacking(scenario: Scenario, site: Site, host: Host) -> list[Probe]:
+    """What one of them lacks; named with the machine where that is not the device's."""
+    is_device = site == scenario.site
+    runs_engine = scenario.has_engine_at(site) and not (is_device and site.is_lab)  # there it is looked for anyway
+    polls = is_device and bool(scenario.ports_at(site) or scenario.dut.polls)  # an engine with ports does
+    own = device_of(scenario).needs(scenario, host) if is_device else remote_endpoints.needs(scenario, site, host)
     probes = (
         requirements.root(host),
-        *device_of(scenario).needs(scenario, host),
-        requirements.cpus(host, cpus, least),
-        *requirements.queues(scenario),
+        *([remote_endpoints.engine(host)] if runs_engine else []),
+        *own,
+        requirements.cpus(host, tuple(scenario.cpus_at(site)), 2 if polls else 1),
+        *(requirements.queues(scenario) if is_device else ()),
     )
-    return [probe for probe in probes if not probe.ok]
+    where = "" if is_device else f" on {site.name}"
+    return [replace(probe, name=f"{probe.name}{where}") for probe in probes if not probe.ok]
 
 
 def absent_cpus(scenario: Scenario, lab: Host) -> dict[str, frozenset[int]]:
-    """By key the CPUs that cannot be used on the lab's own machine; none of a bench elsewhere."""
-    if scenario.remote:
+    """By key the CPUs that cannot be used on the lab's own machine, of those that the scenario names there."""
+    here = next((site for site in scenario.sites if site.is_lab), None)
+    if here is None:
         return {}
     of_dut = next((name for name in vars(scenario.dut) if name.endswith("cpus")), "cpus")
-    named: dict[str, tuple[int, ...]] = {} if scenario.engines else {"engine.cpus": scenario.engine.cpus}
-    named[f"dut.{of_dut}"] = scenario.dut.cpus
-    for number, host in enumerate(scenario.hosts, 1):
-        if remote_endpoints.is_here(scenario, host):
-            named[f"host[{number}].cpus"] = host.cpus
+    ends = scenario.ends_at(here)
+    named = {"engine.cpus": scenario.engine_cpus_at(here)}
+    if here == scenario.site:
+        named[f"dut.{of_dut}"] = scenario.dut.cpus
+    named |= {f"host[{number}].cpus": host.cpus for number, host in enumerate(scenario.hosts, 1) if host in ends}
     return {key: absent for key, cpus in named.items() if (absent := frozenset(cpus) - lab.cpus())}
-
-
-def _cpus(scenario: Scenario) -> tuple[int, ...]:
-    """Those of its bench's machine that it names."""
-    return (*(() if scenario.engines else scenario.engine.cpus), *scenario.dut.cpus, *host_cpus(scenario))

@@ -25,6 +25,7 @@ from pinchpoint.model.causes import Sign
 from pinchpoint.model.errors import BenchError, InputError, PinchpointError
 from pinchpoint.model.frames import is_group, macs
 from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place, Refused
+from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Guest, Port, Scenario
 from pinchpoint.model.trial import BusyBy, ThreadLoad
 from pinchpoint.observe.cpu import IRQ_TIME, CpuTime, is_configured, ticks_to_seconds
@@ -93,9 +94,13 @@ def cpu_mask(cpus: Sequence[int]) -> str:
 def ports(scenario: Scenario, places: Places, pages: Pages) -> list[AnyResource]:
     """The device's namespace with its ports, their softirqs steered to its CPUs."""
     joined = [*foundation(places, pages), Namespace(places.dut_netns), *veths(scenario, places)]
-    if scenario.guest:  # these CPUs are this machine's
-        return joined
-    return [*joined, *steer([port.name for port in scenario.ports], scenario.dut.cpus, places, "rps_cpus")]
+    cpus = _cpus(scenario)
+    return [*joined, *(steer([port.name for port in scenario.ports], cpus, places, "rps_cpus") if cpus else ())]
+
+
+def _cpus(scenario: Scenario) -> tuple[int, ...]:
+    """Those of the device, of its own kernel; none in a guest: the scenario's are of the machine around it."""
+    return () if scenario.guest else scenario.dut.cpus
 
 
 def steer(names: Sequence[str], cpus: Sequence[int], places: Places, file: str) -> list[AnyResource]:
@@ -151,6 +156,10 @@ QUEUES = Place("queueing disciplines", _QUEUED, (f"{_QUEUE}/packets",), (
     DropCounter(f"{_QUEUE}/full", "queue of {port} full", Party.DUT, DropKind.KERNEL_QUEUE),
 ))  # fmt: skip
 """Between a device and its port (tc(8)); veth has none unless somebody adds one."""
+QDISC = Limit(
+    Resource.QDISC, None, None, "of the ports (tc)", refused=("host/queue/dut/*/shaped", "host/queue/dut/*/full")
+)
+"""What it takes from the connections of a balancer."""
 
 
 class Softnet(Collector):
@@ -244,14 +253,14 @@ class KernelLive(Live):
     def witnesses(self) -> list[Collector]:
         """What the softirqs did."""
         host = self.places.host
-        cpus = self._scenario.dut.cpus if self._scenario.guest is None else sorted(host.cpus())
+        cpus = _cpus(self._scenario) or tuple(sorted(host.cpus()))
         return [CpuTime(host, cpus), Softnet(host, cpus)]
 
     def settings(self) -> Mapping[str, str]:
         """Where the softirqs of each port run. Raises BenchError where they run elsewhere."""
-        host, settings = self.places.host, dict[str, str]()
-        for port in self._scenario.ports if self._scenario.guest is None else ():
-            settings |= steered(host, self.places.dut_netns, port.name, self._scenario.dut.cpus)
+        host, cpus, settings = self.places.host, _cpus(self._scenario), dict[str, str]()
+        for port in self._scenario.ports if cpus else ():
+            settings |= steered(host, self.places.dut_netns, port.name, cpus)
         return settings | backlog_of(host)
 
 

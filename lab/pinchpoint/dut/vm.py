@@ -128,21 +128,14 @@ def kernels() -> Mapping[str, str]:
     return {AUTO: _ABOUT_AUTO, **{word: kernel.ABOUT for word, kernel in KERNELS.items()}}
 
 
-def _kernel_of(scenario: Scenario) -> GuestKernels:
-    """Its kernel; where that is left open, the first that suits."""
-    return KERNELS[_named(scenario).kernel]
-
-
-def _named(scenario: Scenario) -> Wanted:
-    """Its guest, with a kernel that is named."""
-    assert scenario.guest is not None
-    is_open = scenario.guest.kernel == AUTO
-    return replace(scenario.guest, kernel=suited(scenario.guest)[0]) if is_open else scenario.guest
+def _named(guest: Wanted) -> Wanted:
+    """The guest with a kernel that is named: where that is left open, the first that suits."""
+    return replace(guest, kernel=suited(guest)[0]) if guest.kernel == AUTO else guest
 
 
 def in_guest(device: Device, scenario: Scenario) -> Device:
     """The device as the scenario wants it: itself, or in a guest."""
-    return device if scenario.guest is None else cast(Device, GuestedDevice(device, scenario.guest))
+    return device if scenario.guest is None else cast(Device, GuestedDevice(device, _named(scenario.guest)))
 
 
 class GuestedDevice:
@@ -156,20 +149,20 @@ class GuestedDevice:
 
     def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """The guest's; where its kernel can be asked, the device's."""
-        assert scenario.guest is not None
-        probed = list(probes(host, [_kernel_of(scenario)], scenario.guest.release, scenario.guest.numa_nodes))
+        guest = self._guest
+        probed = list(probes(host, [KERNELS[guest.kernel]], guest.release, guest.numa_nodes))
         yield from probed
         if all(probe.ok for probe in probed):
-            yield from self._device.needs(replace(scenario, guest=_named(scenario)), host)
+            yield from self._device.needs(replace(scenario, guest=guest), host)
 
     def standing_s(self, scenario: Scenario) -> float:
         """A kernel boots, too."""
-        return self._device.standing_s(scenario) + _kernel_of(scenario).STANDING_S
+        return self._device.standing_s(scenario) + KERNELS[self._guest.kernel].STANDING_S
 
     def bench(self, scenario: Scenario, places: Places) -> Bench:
         """The device's, on a guest that has not been started."""
         bench = self._device.bench(scenario, replace(places, host=Guest(places.machine)))
-        return GuestedBench(scenario, bench.places, bench)
+        return GuestedBench(scenario, bench.places, bench, self._guest)
 
     def freezing(self, scenario: Scenario) -> Freezing:
         return Freezing(why_not="a device in a guest is not frozen")
@@ -190,6 +183,7 @@ class GuestedBench(Bench):
     """One bench of a device in a guest, planned; the host of its places is the guest."""
 
     device: Bench
+    guest: Wanted  # with a kernel that is named
 
     def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
         """The guest, and the device's own within it."""
@@ -200,7 +194,7 @@ class GuestedBench(Bench):
             *foundation(places, pages),
             Namespace(places.engine_netns),
             *taps,
-            TextFile(self._init, (_kernel_of(self.scenario).init_line(self._guest.release),)),
+            TextFile(self._init, (self._guests_kernel.init_line(self.guest.release),)),
             self._kernel([tap.name for tap in taps]),
             *(Inside(resource) for resources in there for resource in resources),
         ]
@@ -211,9 +205,9 @@ class GuestedBench(Bench):
 
     def facts(self) -> Mapping[str, str]:
         """The device's, and what the guest is."""
-        kernel, nodes = _kernel_of(self.scenario), self._guest.numa_nodes
+        kernel, nodes = self._guests_kernel, self.guest.numa_nodes
         cpus = "one CPU" if nodes == 1 else f"{nodes} NUMA nodes with one CPU each"
-        told = f"{kernel.TITLE}, {cpus} ({kernel.runs_on(self.places.machine)}), {self._guest.memory_mb:,} MiB"
+        told = f"{kernel.TITLE}, {cpus} ({kernel.runs_on(self.places.machine)}), {self.guest.memory_mb:,} MiB"
         return {**self.device.facts(), "guest": told}
 
     def refusal(self, error: CommandFailed) -> PinchpointError | None:
@@ -228,19 +222,18 @@ class GuestedBench(Bench):
     def open(self) -> Live:
         """The device, and its guest."""
         ports = [port.name for port in self.scenario.ports]
-        return cast(Live, GuestedLive(self.device.open(), self.places, self._guest, ports))
+        return cast(Live, GuestedLive(self.device.open(), self.places, self.guest, ports))
 
     @property
-    def _guest(self) -> Wanted:
-        assert self.scenario.guest is not None
-        return self.scenario.guest
+    def _guests_kernel(self) -> GuestKernels:
+        return KERNELS[self.guest.kernel]
 
     @property
     def _init(self) -> str:
         return f"{self.places.directory}/guest-init"
 
     def _kernel(self, taps: Sequence[str]) -> GuestKernel:
-        places, guest = self.places, self._guest
+        places, guest = self.places, self.guest
         threads = _threads(self.scenario.dut.cpus, guest)
         shares_cpu = len(threads) > 1 and len({cpu for _, cpu in threads}) == 1
         nodes = _nodes_here(self.scenario, guest, read_topology(places.machine))
@@ -248,7 +241,7 @@ class GuestedBench(Bench):
         plan = BootPlan(*here, guest.memory_mb, mtu(self.scenario), taps, guest.release, nodes, shares_cpu)
         files = (places.pidfile("guest"), places.pidfile(_KERNEL), f"{places.directory}/guest.log")
         where = (places.bench_id, places.engine_netns, self.scenario.dut.cpus)
-        return GuestKernel(_kernel_of(self.scenario).command(plan), *files, *where, threads)
+        return GuestKernel(self._guests_kernel.command(plan), *files, *where, threads)
 
     def _there(self, resource: AnyResource) -> list[AnyResource]:
         """What stands in the guest for one of the device's resources."""
@@ -257,11 +250,11 @@ class GuestedBench(Bench):
             case bench_resource.MarkedProcesses() | Namespace(name=places.engine_netns):
                 return []
             case Veth(peer_netns=places.engine_netns):
-                interface = _kernel_of(self.scenario).interface(names.index(resource.name))
+                interface = self._guests_kernel.interface(names.index(resource.name))
                 return [
                     Command(("ip", "link", "set", "dev", interface, "netns", resource.netns, "name", resource.name)),
                     Command(("ip", "-n", resource.netns, "link", "set", "dev", resource.name, "up")),
-                    *_steered(resource.name, places, self._guest),
+                    *_steered(resource.name, places, self.guest),
                 ]
             case Daemon():  # CPUs and nodes are this machine's
                 return [msgspec.structs.replace(resource, cpus=None, memory_nodes=None)]

@@ -10,13 +10,17 @@ import msgspec
 from pinchpoint.host.interface import CommandFailed, Environment, Host
 from pinchpoint.host.processes import end_processes
 from pinchpoint.model.errors import EngineError
-from pinchpoint.model.scenario import DIRECT_MAC, Established, Range, Segment, Service, Stream
+from pinchpoint.model.scenario import DIRECT_MAC, Closer, Established, Range, Segment, Service, Stream
 
 SPARE_S = 30.0  # for the start of the engine, its links, and a host that is busy
 RING = 4096
 RETRY = "500ms:100"  # of a SYN that is not answered, until the connection has timed out
 LINK_S = 20.0  # a switch looks for a vhost server about once a second
 SAMPLED_S = 0.1
+LEAST_BYTES, MOST_BYTES = 64, 1440  # of a request and an answer: what they say, one segment of either family
+MOST_ASKED = 61_438  # bytes of all requests of a connection: its sequence numbers tell it from others
+ASKED_S = 2.0  # until a kernel asks once more where a backend is that was not there before (arp(7), retrans_time)
+CHECKS = 3  # of each backend by the balancer, before the first connection is due
 _GRACE_S = 2.0  # between SIGTERM, at which the engine prints its account, and SIGKILL
 _SAMPLE = b'{"type":"sample"'
 # How a connection may fail: fields of its client's account.
@@ -47,6 +51,8 @@ class Load:
     one_isn: bool = False  # one initial sequence number for all (docs/engine.md)
     in_order: bool = False  # whether the account lists which backend each reached,
     is_sampled: bool = False  # and what was counted every `SAMPLED_S`
+    request_bytes: int = LEAST_BYTES
+    answer_bytes: int = LEAST_BYTES
 
     def divided(self, cores: Sequence[int], service: Service) -> Sequence[int]:
         """The cores that open them: each has ports, or addresses, of the client.
@@ -261,7 +267,10 @@ def command(
         *("--rate", str(max(1, round(load.rate_cps))), "--count", str(load.connections)),
         *("--requests", str(load.requests), "--timeout", f"{load.timeout_s}s", "--json"),
         *("--cores", ",".join(map(str, load.divided(cores, service)))),
+        *("--request-size", str(load.request_bytes), "--answer-size", str(load.answer_bytes)),
         *("--work", load.work, "--ramp", f"{load.ramp_s}s"),
+        *(("--close", service.closes) if service.closes is not Closer.CLIENT else ()),
+        *(("--lead", f"{ASKED_S + CHECKS * service.health_s:.1f}s") if service.health_s is not None else ()),
         *("--hold", f"{load.hold_s}s", "--hold-before", str(load.hold_before)),
         *("--client-ports", f"{ports.first}-{ports.last}", *(["--one-isn"] if load.one_isn else [])),
         *("--rx-ring", ring, "--tx-ring", ring, *(["--order"] if load.in_order else [])),

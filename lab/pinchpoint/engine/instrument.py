@@ -58,6 +58,7 @@ class TrialRequest:
     probe_cores: tuple[tuple[int, int], ...]  # pairs whose cache-line distance is measured before and after
     step: Step | None = None  # None: one load all along
     sample_s: float | None = None  # seconds between two samples; None: none are taken
+    live: bool = True  # samples are awaited as they come; else nobody wakes for each of them
     quiet_within_s: float = 0.0  # at most, waited for a moment in which nobody else uses the second of probe_cores
     burst_frames: int | None = None
     """Exactly this many frames, all due at the start, as fast as the engine presents them. `duration_s` and
@@ -140,7 +141,7 @@ class Instrument(Protocol):
         """
 
     def run(self, request: TrialRequest, heard: Heard | None = None) -> EngineResult:
-        """Run one trial to its end, drain included; `heard` gets its samples as they come.
+        """Run one trial to its end, drain included; `heard` gets its samples as they come, or later if not `live`.
 
         Raises EngineError if the engine dies, and whatever `heard` raises.
         """

@@ -166,6 +166,8 @@ class JoinedInstrument:
             began_s = time.monotonic()
             for part in sorted(parts, key=lambda part: part.sends):  # whoever only receives hears what is sent
                 named(part.end.where, part.end.engine.go)
+                if part.sends and not request.live:
+                    part.end.engine.let_run(part.message, part.message.duration_s)
             for part in parts:
                 named(part.end.where, part.end.engine.await_sent, part.message, told if part.sends else None)
             sent_s = time.monotonic() - began_s

@@ -39,6 +39,9 @@ SAME_WHEEL = "install the lab and the engine from the same wheel"
 LOADER_FAILED = 127  # ld.so(8): a shared library is missing
 LIBRARIES = ("librte-meta-net", "librte-meta-mempool")  # Debian's: all of DPDK that the engine loads, its drivers too
 GRACE_S = 5.0  # after a request's own time, before the engine counts as hung
+LOOK_S = 1.0  # at most, asleep while a trial runs: so late it is noticed that it was stopped or given up
+_HELD_BYTES = 32 * 1024  # half of what a pipe holds (pipe(7)): an engine that finds it full waits
+_SAMPLE_BYTES, _STREAM_BYTES = 320, 64  # the longest line of a sample, and more for each stream
 _LOG_LINES = 12
 _SEE_LOG = "see engine.log in the run folder"
 _SAID_IN_THE_LOG: Final[tuple[protocol.ErrorCode, ...]] = ("port_open", "no_memory")
@@ -119,6 +122,7 @@ class EngineProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._buffer = bytearray()
         self._may_be_late = False  # whether what was asked last may find no trial that it is for
+        self._asleep_until_s, self._asleep_s = 0.0, 0.0  # on the monotonic clock; at a stretch
 
     @property
     def pid(self) -> int | None:
@@ -141,7 +145,7 @@ class EngineProcess:
     def stop(self) -> None:
         """Ask the engine to end the running trial; its result still comes."""
         if self._process is not None:
-            self._may_be_late = True
+            self._may_be_late, self._asleep_until_s = True, 0.0
             self._send(protocol.Stop())
 
     def close(self) -> None:
@@ -186,8 +190,10 @@ class EngineProcess:
                 log.close()
         assert self._process.stdout is not None
         os.set_blocking(self._process.stdout.fileno(), False)
-        self._readable = select.poll()
+        self._readable, self._gone = select.poll(), select.poll()
         self._readable.register(self._process.stdout, select.POLLIN)
+        self._gone.register(self._process.stdout, 0)  # its end alone, which is always told (poll(2))
+        self._asleep_until_s = 0.0
 
     def _send(self, message: protocol.FromLab) -> None:
         self._write(msgspec.json.encode(message))
@@ -239,6 +245,8 @@ class EngineProcess:
     def _read_line(self, deadline: float) -> bytes:
         assert self._process is not None and self._process.stdout is not None
         while (end := self._buffer.find(b"\n")) < 0:
+            if (asleep_s := min(self._asleep_until_s - time.monotonic(), self._asleep_s)) > 0:
+                self._gone.poll(asleep_s * 1e3)
             if not self._readable.poll(max(0.0, deadline - time.monotonic()) * 1e3):
                 raise EngineError("the engine did not answer in time and was terminated", _SEE_LOG)
             chunk = self._process.stdout.read(1 << 20)
@@ -303,6 +311,8 @@ class ProcessInstrument(EngineProcess):
         with session_preferred():
             message = run_message(request)
             self.begin(message)
+            if not request.live:
+                self.let_run(message, message.duration_s + message.drain_s)
             result = self.finish(message, heard)
         self._held = ()  # the engine has continued them
         return result
@@ -319,6 +329,15 @@ class ProcessInstrument(EngineProcess):
         self._may_be_late = True
         self._send(protocol.Go())
 
+    def let_run(self, message: protocol.Run, for_s: float) -> None:
+        """Have the next reader sleep while the trial that begins now runs, unless the engine ends.
+
+        Reading each sample as it comes takes a core that measures for half a millisecond. They wait in the pipe.
+        """
+        samples = _HELD_BYTES // (_SAMPLE_BYTES + _STREAM_BYTES * len(message.streams))
+        self._asleep_s = min(LOOK_S, samples * (message.sample_interval_s or LOOK_S))
+        self._asleep_until_s = time.monotonic() + for_s
+
     def await_sent(self, message: protocol.Run, heard: Heard | None = None) -> None:
         """Return once it has sent everything, if it is not over before; it receives until `stop`."""
         self._answer(protocol.Sent, self._longest_s(message), _told(heard))
@@ -328,6 +347,7 @@ class ProcessInstrument(EngineProcess):
         waits = message.on_go is True
         ended = msgspec.structs.replace(message, duration_s=0.0) if waits else message
         result = self._answer(protocol.Result, self._longest_s(ended), _told(heard))
+        self._asleep_until_s = 0.0
         # One that waits is always told to stop. That it had ended by itself, it answers before the next `Begun`.
         self._may_be_late = self._may_be_late and waits
         if result.trial != message.trial:

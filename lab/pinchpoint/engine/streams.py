@@ -59,6 +59,7 @@ class Rate(Choice, frozen=True):
     bps_l1: float | UnsetType = UNSET
     bps_l2: float | UnsetType = UNSET
     line_share: float | UnsetType = UNSET
+    speed: float | UnsetType = UNSET
 
 
 class Steady(Part, frozen=True):
@@ -84,6 +85,14 @@ class Step(Part, frozen=True):
     to_share: float
 
 
+class Poisson(Part, frozen=True):
+    """At random times that do not depend on each other."""
+
+
+class Captured(Part, frozen=True):
+    """As far apart as in the capture that is replayed."""
+
+
 class Shape(Choice, frozen=True):
     """How a rate is spread over time."""
 
@@ -91,6 +100,8 @@ class Shape(Choice, frozen=True):
     bursts: Bursts | UnsetType = UNSET
     ramp: Ramp | UnsetType = UNSET
     step: Step | UnsetType = UNSET
+    poisson: Poisson | UnsetType = UNSET
+    captured: Captured | UnsetType = UNSET
 
 
 class Size(Choice, frozen=True):
@@ -209,9 +220,48 @@ class Geneve(Part, frozen=True):
 
 
 class Gre(Part, frozen=True):
-    """RFC 2784 and, with a key, RFC 2890."""
+    """RFC 2784 and, with a key or a sequence number, RFC 2890."""
 
     key: int | None = None
+    sequence: int | None = None
+
+
+class Mpls(Part, frozen=True):
+    """RFC 3032; the last label is marked as such."""
+
+    label: int
+    tc: int = 0
+    ttl: int = 64
+
+
+class Pppoe(Part, frozen=True):
+    """A session of RFC 2516."""
+
+    session_id: int
+
+
+class Gtpu(Part, frozen=True):
+    """3GPP TS 29.281; with `qfi` the PDU session container of TS 38.415."""
+
+    teid: int
+    qfi: int | None = None
+    pdu_type: int = 0
+
+
+class Nsh(Part, frozen=True):
+    """RFC 8300; the context is hexadecimal, of 16 bytes or none."""
+
+    spi: int
+    si: int = 255
+    ttl: int = 63
+    context: str = "00" * 16
+
+
+class Esp(Part, frozen=True):
+    """RFC 4303; what follows stands for ciphertext."""
+
+    spi: int
+    sequence: int = 1
 
 
 class Layer(Choice, frozen=True):
@@ -229,13 +279,27 @@ class Layer(Choice, frozen=True):
     vxlan: Vxlan | UnsetType = UNSET
     geneve: Geneve | UnsetType = UNSET
     gre: Gre | UnsetType = UNSET
+    mpls: Mpls | UnsetType = UNSET
+    pppoe: Pppoe | UnsetType = UNSET
+    gtpu: Gtpu | UnsetType = UNSET
+    nsh: Nsh | UnsetType = UNSET
+    esp: Esp | UnsetType = UNSET
+
+
+class Capture(Part, frozen=True):
+    """The frames of a file on the engine's host that `source` sent, with `others` all but those (README, "Replays")."""
+
+    file: str
+    source: str | None = None
+    others: bool = False
 
 
 class Template(Choice, frozen=True):
-    """What the frames are made from: headers, outermost first, or bytes in base64."""
+    """What the frames are made from: headers, outermost first, bytes in base64, or a capture."""
 
     layers: tuple[Layer, ...] | UnsetType = UNSET
     frame: str | UnsetType = UNSET
+    capture: Capture | UnsetType = UNSET
 
 
 class Increment(Part, frozen=True):
@@ -308,15 +372,14 @@ def stream_request(
 
     With `burst_frames`, this many frames always fall due together, whatever the stream says.
     """
-    together = burst_frames or (stream.burst_frames if stream.burst_frames > 1 else None)
     return StreamRequest(
         id=number,
         tx_port=stream.tx_port,
         rx_port=stream.rx_port,
         rate=None if rate_fps is None else Rate(fps=rate_fps),
-        shape=Shape(steady=Steady()) if together is None else Shape(bursts=Bursts(together)),
+        shape=Shape(bursts=Bursts(burst_frames)) if burst_frames else _shape(stream),
         size=_size(stream),
-        template=Template(layers=tuple(map(_layer, frames.headers(stream)))),
+        template=_template(stream),
         stamped=True,
         wrong_checksums=stream.wrong_checksums,
         seed=stream.seed,
@@ -325,6 +388,20 @@ def stream_request(
         tracked_flows=0,
         together=stream.together,
     )
+
+
+def _shape(stream: Stream) -> Shape:
+    if stream.burst_frames > 1:
+        return Shape(bursts=Bursts(stream.burst_frames))
+    if stream.arrivals == "captured":
+        return Shape(captured=Captured())
+    return Shape(poisson=Poisson()) if stream.arrivals == "poisson" else Shape(steady=Steady())
+
+
+def _template(stream: Stream) -> Template:
+    if stream.pcap is not None:
+        return Template(capture=Capture(stream.pcap, stream.pcap_source, stream.pcap_others))
+    return Template(layers=tuple(map(_layer, frames.headers(stream))))
 
 
 def _layer(header: frames.Placed) -> Layer:

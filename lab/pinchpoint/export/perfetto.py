@@ -105,7 +105,7 @@ def _trial(timeline: _Timeline, process: str, at_s: float, trial: Trial) -> None
         if after.elapsed_s > before.elapsed_s:
             _sample(timeline, process, at_s, before, after)
     for worker in trial.witness.workers:
-        track = f"engine core {worker.core}" + (f" of {worker.host}" if worker.host else "")
+        track = f"engine {worker.where}"
         for began_s, length_ns in _gaps(worker):
             timeline.slice(process, track, "gap", at_s + began_s, length_ns / 1e9, {})
     _threads(timeline, process, at_s, trial.threads)

@@ -13,15 +13,7 @@ from pinchpoint.findings.point_pairs import Levels, PointPair, is_at, point_pair
 from pinchpoint.model.measurement import CONFIDENCE, Bound, Estimate, Interval
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.series import listed_levels
-from pinchpoint.model.study import (
-    Conclusion,
-    ConclusionOutcome,
-    Curve,
-    JudgedConclusion,
-    Need,
-    Ratio,
-    Study,
-)
+from pinchpoint.model.study import Conclusion, ConclusionOutcome, Curve, JudgedConclusion, Need, Ratio, Study
 from pinchpoint.stats.estimate import FEWEST_FOR_INTERVAL
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
+from pinchpoint.model import former
 from pinchpoint.model.comparison import Difference, Differences
 from pinchpoint.model.effective import defaulted, flat, table_in, within
 from pinchpoint.model.result import RunInfo, ScenarioResult
@@ -76,7 +77,7 @@ def _defining(plain: Plain, lengths: Sequence[str]) -> dict[str, str]:
 
 
 def _keys(plain: Plain) -> dict[str, str]:
-    kept = {name: value for name, value in plain.items() if name not in _NAMES}
+    kept = {name: value for name, value in former.with_sites(plain).items() if name not in _NAMES}
     return {key.replace("dut.tuning.", "dut."): words for key, words in flat(_without_rules(kept))}
 
 

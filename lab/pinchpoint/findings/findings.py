@@ -14,6 +14,7 @@
 * method: the levels of the factor, or `group` and the groups in `against` (by commas), ordered by the metric, the
   best first, published ratios beside; warns where bounds or overlapping intervals leave open which that is. A number
   that is the generator's, the relay's or the host's is not ranked.
+* verified: which of `group` and the groups in `against` (by commas) did what their services say; warns of the others.
 * impossible: which points could not run here, and why.
 * limit: which verdicts hold at how many points, which numbers are only "at least", and which were refused.
 
@@ -83,6 +84,21 @@ def _answered_at(part: Series, point: CurvePoint) -> str:
     shares = [f"{name} {units.share(value)}" for name, value in ranked if value >= 1e-3] or ["no cache"]
     listed = f"{', '.join(shares[:-1])} and {shares[-1]}" if len(shares) > 1 else shares[0]
     return f"{listed} at {along(part.factor, point.levels[part.factor.name])}"
+
+
+def verified(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
+    """Which groups did what their services say; one warning for each point that did not."""
+    names = (request.group, *(name.strip() for name in request.against.split(",")))
+    tried = [(curves[name], point) for name in names if name in curves for point in curves[name].points]
+    right = [(curve, point) for curve, point in tried if point.outcome == Outcome.MEASURED]
+    wrong = [(curve, point) for curve, point in tried if point.outcome == Outcome.WRONG]
+    if whole := len(right) + len(wrong):
+        listed = f": {_listed(right)}" if right else ""
+        yield Finding(f"{len(right)} of {whole} did all that their services say{listed}.", warning=False)
+    for place in wrong:
+        yield Finding(
+            f"{_listed([place])} did not do what its service says: {place[1].reason.rstrip('.')}.", warning=True
+        )
 
 
 def impossible(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
@@ -427,7 +443,8 @@ def _unknown(part: Series, point: CurvePoint, metric: str) -> str:
 
 
 KINDS: Mapping[str, Callable[[Study, Mapping[str, Curve], FindingRequest], Iterator[Finding]]] = {
-    kind.__name__: kind for kind in (fall, knee, compare, cost, caches, flat, growth, method, impossible, limit)
+    kind.__name__: kind
+    for kind in (fall, knee, compare, cost, caches, flat, growth, method, verified, impossible, limit)
 }
 """By the word of a study: each is called so."""
 
@@ -438,7 +455,7 @@ def findings(study: Study, curves: Sequence[Curve]) -> tuple[Finding, ...]:
     sentences: list[Finding] = []
     for request in study.findings:
         made = list(KINDS[request.kind](study, by_group, request)) if request.kind in KINDS else []
-        if made and request.kind not in ("impossible", "limit"):  # which quote no numbers
+        if made and request.kind not in ("verified", "impossible", "limit"):  # which quote no numbers
             made += minded(by_group, request, {request.metric, RELATIVE, *_rests_on(request.kind, curves)})
         sentences += (sentence for sentence in made if sentence not in sentences)
     return tuple(sentences)

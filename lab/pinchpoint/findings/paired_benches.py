@@ -45,7 +45,7 @@ def of_duet(info: RunInfo, result: RunResult, stretches: Sequence[Stretch]) -> C
 
 
 def _warnings(result: RunResult) -> Iterable[str]:
-    return dict.fromkeys(warning for scenario in result.scenarios for warning in scenario.warnings)
+    return dict.fromkeys(warning.text for scenario in result.scenarios for warning in scenario.warnings)
 
 
 def _forwarded(duet: Duet | None, margin: float | None) -> MetricComparison:

@@ -5,7 +5,7 @@ import atexit
 from pinchpoint.host import numa
 from pinchpoint.host.interface import Host
 from pinchpoint.host.ssh import Ssh
-from pinchpoint.model.scenario import LAB, Remote
+from pinchpoint.model.site import LAB, Remote, Site
 
 
 class Machines:
@@ -28,15 +28,13 @@ class Machines:
         host.agree(remote.sudo, remote.lease_s)
         return host
 
-    def host(self, remote: Remote | None) -> Host:
-        """The host, connected or not; None: the lab's own machine."""
-        return self.lab if remote is None else self.ssh(remote)
-
-    def opened(self, remote: Remote | None) -> Host:
-        """The same, connected. Raises RequirementError."""
-        if remote is not None:
-            self.ssh(remote).open()
-        return self.host(remote)
+    def opened(self, site: Site) -> Host:
+        """The machine of a site, connected. Raises RequirementError."""
+        if site.remote is None:
+            return self.lab
+        host = self.ssh(site.remote)
+        host.open()
+        return host
 
     def held_as(self, remote: Remote, lock: str, labs: str) -> str | None:
         """The other name under which this lab holds the host, by the lock's file there; None: it does not.
@@ -50,16 +48,16 @@ class Machines:
         others = (other for other in self._by_address.values() if other is not host)
         return next((other.name for other in others if other.holds_by(token)), None)
 
-    def connection(self, remote: Remote | None) -> int | None:
+    def connection(self, site: Site) -> int | None:
         """The number of the host's connection, 0 of the lab's own machine; None: it is not connected.
 
         With another number the host was lost meanwhile, and nothing stands there that stood before.
         """
-        if remote is None:
+        if site.remote is None:
             return 0
-        host = self.ssh(remote)
+        host = self.ssh(site.remote)
         return host.connection if host.is_started else None
 
-    def topology(self, remote: Remote | None) -> numa.Topology | None:
+    def topology(self, site: Site) -> numa.Topology | None:
         """The NUMA nodes of the host; None of one that is not connected, so that nobody is kept waiting."""
-        return None if self.connection(remote) is None else numa.read_topology(self.host(remote))
+        return None if self.connection(site) is None else numa.read_topology(self.opened(site))

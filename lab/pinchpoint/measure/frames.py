@@ -31,6 +31,7 @@ from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Ceiling, Rate, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import WARM_UP, Trial, TrialValidity
+from pinchpoint.model.warning import ResultWarning, Warn
 from pinchpoint.search.rates import Measure, until_valid
 
 FIRST_FPS = 1e6  # too little to overload most benches
@@ -46,8 +47,8 @@ def first_round(scenario: Scenario) -> tuple[float, float]:
     return min(LONGEST_S, max(SHORTEST_S, 2 * _flows(scenario) / load_fps)), load_fps
 
 
-def warm_up(scenario: Scenario, measurer: Measurer) -> str:
-    """Send until the DUT has learnt. Returns a warning; empty when it has learnt everything."""
+def warm_up(scenario: Scenario, measurer: Measurer) -> ResultWarning | None:
+    """Send until the DUT has learnt; that it has not learnt everything is a warning."""
     duration_s, load_fps = first_round(scenario)
     left_s = LONGEST_S
     while True:
@@ -55,13 +56,10 @@ def warm_up(scenario: Scenario, measurer: Measurer) -> str:
         left_s -= duration_s
         missed = total(load.slow_path for load in trial.threads)  # lookups that no cache answered
         if missed is None or missed <= LEARNT * trial.offered:
-            return ""
+            return None
         if left_s <= 0:
             advice = by_name("slow-path").advice(device_of(scenario).advice("slow-path", trial.observed))
-            return (
-                f"the switch still missed {missed:,} of {trial.offered:,} frames after {LONGEST_S:g} s of warm-up: "
-                f"its table of flows may be too small: {advice}"
-            )
+            return Warn.NOT_LEARNT.of(advice=advice, missed=missed, offered=trial.offered, warm_up_s=LONGEST_S)
         carried_fps = trial.received / trial.sent_duration_s if trial.sent_duration_s else 0.0
         load_fps = min(load_fps, max(SLOWEST_FPS, carried_fps)) if trial.lost else first_round(scenario)[1]
         duration_s = min(left_s, max(SHORTEST_S, 1.1 * _flows(scenario) / load_fps))
@@ -108,7 +106,7 @@ def engine_process(bench: Standing, ports: protocol.Open, host: Host, command: S
 def _instrument_of(bench: Standing) -> Instrument:
     """The engine of the bench, or its engines, each to be started on its own host."""
     setup, error_us, log = bench.setup, bench.scenario.engine.clock_error_us, bench.task.engine_log
-    if not setup.engines:
+    if not bench.scenario.is_multi_host:
         return engine_process(bench, setup.engine, bench.host, bench.engine)
     environment, ends = dict(setup.places.environment), list[End]()
     for end in setup.engines:
@@ -116,8 +114,8 @@ def _instrument_of(bench: Standing) -> Instrument:
         engine = engine_process(bench, end.engine, end.host, command)
         start = Start(command=command, environment=environment, log=log)
         reflectors = [Reflector(end.engine, own, end.host, **start) for own in end.engine.workers]
-        is_device = end.site.remote == bench.scenario.remote
-        ends.append(End(end.site.host, is_device, end.site.ports, engine, tuple(reflectors)))
+        is_device = end.site == bench.scenario.site
+        ends.append(End(end.site.name, is_device, end.ports, engine, tuple(reflectors)))
     return JoinedInstrument(ends, None if error_us is None else error_us * 1e3)
 
 
@@ -130,7 +128,7 @@ class FrameSession:
     listener: Listener
     began: float  # on the monotonic clock, building included
     ceilings: Sequence[Ceiling] = ()  # the generator's own on a bench of this shape, one for each mode of the cores
-    not_learnt: str = ""  # what the warm-up has to warn of
+    not_learnt: ResultWarning | None = None  # what the warm-up has to warn of
 
     @property
     def most_offered_fps(self) -> float | None:
@@ -161,7 +159,7 @@ class FrameSession:
     def result(
         self,
         metrics: Iterable[Metric] = (),
-        warnings: Iterable[str] = (),
+        warnings: Iterable[ResultWarning | None] = (),
         *,
         rates: Sequence[Rate] = (),
         failed: str = "",

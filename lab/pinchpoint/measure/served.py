@@ -31,7 +31,8 @@ from pinchpoint.model.trial import TrialValidity
 TRIES = 3  # of one load
 POLL_S = 0.05  # between two looks at what a balancer remembers
 SETUP_S = 1.0  # around a load, for estimates: the flush, the engine's start, counters read twice
-LIMITS: Final = {kind: Pinch.WORKER_CORE if kind is Resource.WORKER else Pinch[kind.name] for kind in Resource}
+_PINCHES: Final = {Resource.WORKER: Pinch.WORKER_CORE, Resource.QDISC: Pinch.NAMED_DROP}
+LIMITS: Final = {kind: _PINCHES.get(kind) or Pinch[kind.name] for kind in Resource}
 """The resources of a balancer as what a verdict names."""
 HINT = 'measure = "verify" shows what the service does with each; more established.timeout_s, or fewer connections'
 _HELD = (Resource.LOCAL_PORTS, Resource.TABLE, Resource.DESCRIPTORS)  # one place for each connection that stands
@@ -131,14 +132,17 @@ def percentiles(name: str, times: Times | None, note: str) -> Iterator[Metric]:
         yield Metric(f"{name} p99", "ns", float(times.p99), note=note)
 
 
-def equal_by_chance(counts: Sequence[float]) -> float:
-    """That equal shares come out so unevenly or worse: Pearson's chi-square test."""
+def equal_by_chance(counts: Sequence[float], weights: Sequence[int] = ()) -> float:
+    """That shares by weights, equal without any, come out so unevenly or worse: Pearson's chi-square test."""
     from scipy.special import chdtrc  # half a second that only this needs
 
     if len(counts) < 2:
         return 1.0
-    mean = sum(counts) / len(counts)
-    return float(chdtrc(len(counts) - 1, math.fsum((count - mean) ** 2 for count in counts) / mean))
+    weights = weights or [1] * len(counts)
+    each = sum(counts) / sum(weights)
+    pairs = zip(counts, weights, strict=True)
+    squares = math.fsum((count - each * weight) ** 2 / (each * weight) for count, weight in pairs)
+    return float(chdtrc(len(counts) - 1, squares))
 
 
 @dataclass(frozen=True)

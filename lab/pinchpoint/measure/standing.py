@@ -191,8 +191,8 @@ class Standing:
 
     @property
     def cpus(self) -> tuple[int, ...]:
-        """Its own: of what sends and of what forwards."""
-        return tuple(sorted({*self.scenario.engine.cpus, *self.scenario.dut.cpus}))
+        """Its own, on the device's machine: of what sends and of what forwards."""
+        return tuple(sorted(self.scenario.cpus_at(self.scenario.site)))
 
     @property
     def wall_s(self) -> float:
@@ -277,7 +277,7 @@ def _engine_end(end: EngineEnd, bench_id: str, listener: Listener) -> Iterator[N
     """What an engine's host has of the bench."""
     builder = Builder(bench_id, end.host)
     builder.apply(end.resources, listener.building)
-    with _undone(builder, f"{end.site.host}: "):  # a host that is lost undoes it itself: it is not waited for here
+    with _undone(builder, f"{end.site.name}: "):  # a host that is lost undoes it itself: it is not waited for here
         yield
 
 

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from pinchpoint.account.facts import core_distances, slowed_words
+from pinchpoint.account.facts import core_distances, core_slowed
 from pinchpoint.model.groups import grouped
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import Outcome, Rate, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial, TrialValidity
+from pinchpoint.model.warning import ResultWarning, Warn
 
 Taken = TypeVar("Taken", Trial, Measurement)
 
@@ -57,7 +58,7 @@ def result_of(
     trials: Sequence[Trial],
     wall_s: float,
     metrics: Iterable[Metric],
-    warnings: Iterable[str] = (),
+    warnings: Iterable[ResultWarning | None] = (),
     *,
     rates: Sequence[Rate] = (),
     failed: str = "",
@@ -70,6 +71,7 @@ def result_of(
     judged = valid(trials if of is None else of)
     cores = core_distances(judged)
     highest = max(judged, key=lambda trial: trial.load_fps, default=None)
+    mixed = Warn.CORES_MIXED.of(cores.note) if cores and cores.note else None
     return replace(
         scenario_result(scenario, wall_s, trials),
         outcome=Outcome.FAILED if failed else Outcome.MEASURED,
@@ -79,5 +81,5 @@ def result_of(
         threads=highest.threads if highest else (),
         traffic_s=math.fsum(trial.sent_duration_s for trial in trials),
         cache_line=cores,
-        warnings=tuple(filter(None, (cores.note if cores else "", slowed_words(trials), *warnings))),
+        warnings=tuple(filter(None, (mixed, core_slowed(trials), *warnings))),
     )

@@ -43,7 +43,7 @@ class OverTime:
     """How a trial is looked at while it runs; its samples stay with it."""
 
     sample_s: float
-    heard: Heard = lambda _: None
+    heard: Heard | None = None  # as they come; None: nobody needs them before the trial is over
     step: Step | None = None
 
 
@@ -214,11 +214,15 @@ class Measurer:
             self._settled_at_s = time.monotonic() + COUNTERS_SETTLE_S
 
     def _send_watched(self, request: TrialRequest, over_time: OverTime, samples: list[Sample]) -> EngineResult:
+        live = over_time.heard
+
         def heard(sample: Sample) -> None:
             samples.append(sample)
-            over_time.heard(sample)
+            if live is not None:
+                live(sample)
 
-        return self._send(replace(request, sample_s=over_time.sample_s, step=over_time.step), heard)
+        request = replace(request, sample_s=over_time.sample_s, step=over_time.step, live=live is not None)
+        return self._send(request, heard)
 
     def _send(self, request: TrialRequest, heard: Heard | None = None) -> EngineResult:
         """The engine's account. Raises EngineError, or DutError if the engine stopped because the DUT died."""
@@ -252,8 +256,6 @@ class Measurer:
     ) -> Trial:
         scenario, seen, load_fps = self._scenario, observed.flat(), request.load_fps
         witness = _witness(result, seen)
-        if scenario.engines:  # the device's threads are on no core of an engine elsewhere that has the same number
-            witness = replace(witness, siblings_s={})
         judgement = judge(result, account, witness, load_fps, scenario.smallest_ring, scenario.validity)
         return Trial(
             id=request.trial_id,

@@ -4,7 +4,7 @@ The one module that knows them. Files are read by way of `renewed`. Exports go o
 boards and scripts of others rely on them. Pure.
 
 Schemas 1 and 2 called the forwarding threads of every device by one device's name for its own, and had the caches of
-that device as fields.
+that device as fields. Up to schema 3 a warning was a sentence, which has no kind but `Warn.OTHER`.
 """
 
 from collections.abc import Mapping
@@ -19,8 +19,9 @@ from pinchpoint.model.measurement import THREAD_BUSY, Measurement, lookup_share
 from pinchpoint.model.result import Band, Limit, Rate, ScenarioResult
 from pinchpoint.model.study import CurvePoint
 from pinchpoint.model.trial import BusyBy, ThreadLoad, Trial
+from pinchpoint.model.warning import ResultWarning, Warn
 
-LAST: Final = 2
+LAST: Final = 3
 """The newest schema in these words."""
 
 _METRICS: Final[Mapping[str, str]] = {
@@ -87,6 +88,8 @@ def renewed(plain: Any, kind: Any) -> Any:
         for part in get_args(kind):
             plain = renewed(plain, part)
     elif isinstance(plain, str):
+        if kind is ResultWarning:
+            return {"kind": Warn.OTHER, "text": plain}
         return metric(plain) if kind is str else _WORDS.get(kind, {}).get(plain, plain)
     elif isinstance(plain, dict):
         return _object(plain, kind) if is_dataclass(kind) else _mapping(plain, get_args(kind))
@@ -95,6 +98,17 @@ def renewed(plain: Any, kind: Any) -> Any:
         kinds = kinds[:1] * len(plain) if kinds[-1:] == (...,) else kinds
         return [renewed(*pair) for pair in zip(plain, kinds, strict=True)] if len(kinds) == len(plain) else plain
     return plain
+
+
+def with_sites(scenario: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A stored scenario with its `sites`: before, it had the device's `remote`, and `engines` if one was elsewhere."""
+    if "sites" in scenario:
+        return scenario
+    rest = {name: value for name, value in scenario.items() if name not in ("remote", "engines")}
+    engines, remote = scenario.get("engines"), scenario.get("remote")
+    placed = engines if isinstance(engines, list) else []
+    others = [site for site in placed if not (isinstance(site, dict) and site.get("remote") == remote)]
+    return {**rest, "sites": [{"remote": remote}, *others]}
 
 
 def _mapping(plain: dict[str, Any], kinds: tuple[Any, ...]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ Headers and fields have the names of the protocol between lab and engine (protoc
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address, IPv6Address, ip_network
 from typing import Any, Final, NoReturn
 
@@ -164,6 +164,7 @@ class HeaderType:
     fields: Mapping[str, FieldKind]
     program: str = ""  # how field programs call it; empty: by its name
     port: int = 0  # of UDP, that announces it (IANA)
+    optional: Mapping[str, int] = field(default_factory=dict)  # bytes that a field adds where it is written
 
 
 def _ports(header: str) -> dict[str, FieldKind]:
@@ -190,10 +191,10 @@ def _echo(header: str, request: int) -> dict[str, FieldKind]:
     }
 
 
-_NETWORK = ("ethernet", "vlan", "geneve", "gre", "ipv4", "ipv6")
+_NETWORK = ("ethernet", "vlan", "geneve", "gre", "ipv4", "ipv6", "mpls", "pppoe", "gtpu", "nsh")
 _VNI = FieldKind(_whole(24), "Network identifier", required=True)
 HEADERS: Final[Mapping[str, HeaderType]] = {
-    "ethernet": HeaderType(14, ("vxlan", "geneve", "gre"), {
+    "ethernet": HeaderType(14, ("vxlan", "geneve", "gre", "nsh"), {
         "src": FieldKind(_UNICAST, "Source Ethernet addresses", "02:00:00:00:00:01", "eth_src"),
         "dst": FieldKind(_MAC, "Destination Ethernet addresses", "02:00:00:00:00:02", "eth_dst"),
         "ethertype": FieldKind(_whole(16), "EtherType to claim, whatever follows", None, "eth_type", varies=False,
@@ -250,7 +251,33 @@ HEADERS: Final[Mapping[str, HeaderType]] = {
     "geneve": HeaderType(8, ("udp",), {
         "vni": _VNI, "options": FieldKind(_hex(252, 4), "Options as on the wire", varies=False),
     }, port=6081),
-    "gre": HeaderType(4, ("ipv4", "ipv6"), {"key": FieldKind(_whole(32), "Key; none by default")}),
+    "gre": HeaderType(4, ("ipv4", "ipv6"), {
+        "key": FieldKind(_whole(32), "Key; none by default"),
+        "sequence": FieldKind(_whole(32), "Sequence number; none by default"),
+    }, optional={"key": 4, "sequence": 4}),
+    "mpls": HeaderType(4, ("ethernet", "vlan", "gre", "mpls"), {
+        "label": FieldKind(_whole(20), "Label", required=True),
+        "tc": FieldKind(_whole(3), "Traffic class, 0 by default"),
+        "ttl": FieldKind(_whole(8), "Time to live, 64 by default"),
+    }),
+    "pppoe": HeaderType(8, ("ethernet", "vlan"), {
+        "session_id": FieldKind(_whole(16), "Session identifier", required=True),
+    }),
+    "gtpu": HeaderType(8, ("udp",), {
+        "teid": FieldKind(_whole(32), "Tunnel endpoint identifier", required=True),
+        "qfi": FieldKind(_whole(6), "QoS flow identifier of a PDU session container; none by default", varies=False),
+        "pdu_type": FieldKind(_whole(1), "Of the container: 0 downlink (default), 1 uplink", varies=False),
+    }, port=2152, optional={"qfi": 8}),
+    "nsh": HeaderType(8, ("ethernet", "vlan", "gre"), {
+        "spi": FieldKind(_whole(24), "Service path identifier", required=True),
+        "si": FieldKind(_whole(8), "Service index, 255 by default"),
+        "ttl": FieldKind(_whole(6), "Time to live, 63 by default", varies=False),
+        "context": FieldKind(_hex(16, 16), "Context of metadata type 1; empty: type 2", "00" * 16, varies=False),
+    }),
+    "esp": HeaderType(8, ("ipv4", "ipv6"), {
+        "spi": FieldKind(_whole(32), "Security parameters index", required=True),
+        "sequence": FieldKind(_whole(32), "Sequence number, 1 by default"),
+    }),
 }  # fmt: skip
 KEYS: Final[Mapping[str, tuple[str, str]]] = {
     row.key: (header, name) for header, kind in HEADERS.items() for name, row in kind.fields.items() if row.key
@@ -410,6 +437,7 @@ def _vary_low(form: Format, *numbers: int) -> None:
 def length(name: str, fields: Mapping[str, FieldValues]) -> int:
     """Bytes of a header with its options."""
     written = {key: values.written for key, values in fields.items()}
-    texts = [written.get("options", ""), written.get("body", "")]
+    texts = [written.get(key, "") for key in ("options", "body", "context")]
     texts += [f"0000{extension['data']}" for extension in written.get("extensions", ())]
-    return HEADERS[name].bytes + sum(map(len, texts)) // 2 + (4 if name == "gre" and "key" in written else 0)
+    optional = HEADERS[name].optional
+    return HEADERS[name].bytes + sum(map(len, texts)) // 2 + sum(optional[key] for key in written if key in optional)

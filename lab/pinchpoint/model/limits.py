@@ -18,6 +18,7 @@ class Resource(StrEnum):
     DESCRIPTORS = "descriptors"
     WORKER = "worker core"
     SOFTIRQ = "softirq"
+    QDISC = "queueing discipline"  # of a port
     ACCEPT_QUEUE = "accept queue"
     BACKEND = "backend"
     GENERATOR = "generator"

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol, Self
 
 from pinchpoint.model import units
+from pinchpoint.model.causes import Suspicion
 from pinchpoint.model.trial import ThreadLoad, TrialValidity
 
 CONFIDENCE: Final = 0.95
@@ -394,4 +395,5 @@ class Profile:
     functions: tuple[FunctionShare, ...] = ()  # most samples first; their samples add up to `samples`
     file: str = ""  # of the folded stacks, below attachments/
     drops: tuple[DropReason, ...] = ()  # of a trial of its own, most frames first
+    suspicions: tuple[Suspicion, ...] = ()  # causes that these reasons name
     no_drops: str = ""  # why there are none; empty: there are some, or no kernel forwards

@@ -13,6 +13,7 @@ from pinchpoint.model.scenario import Level, SearchMethod
 from pinchpoint.model.study import Curve, Finding, JudgedConclusion, Need, Study, SweepInfo
 from pinchpoint.model.trial import LatencySummary, Loopback, ThreadLoad, TrialValidity
 from pinchpoint.model.units import Worded
+from pinchpoint.model.warning import ResultWarning
 
 
 class RateStatus(StrEnum):
@@ -100,6 +101,7 @@ class Claim:
     below: LossShare  # trials at most 3 % below the rate
     above: LossShare  # trials at most 3 % above it
     holds: bool  # both within their binomial error
+    supported: bool | None = None  # some trial on either side is within 2 %; None: a run stored before it was kept
 
 
 @dataclass(frozen=True)
@@ -235,9 +237,9 @@ class Moment:
 
     trial_id: str
     at_s: float  # since the first trial of the search
-    low_fps: float  # 5 % quantile
+    low_fps: float  # 10 % quantile
     median_fps: float
-    high_fps: float  # 95 % quantile
+    high_fps: float  # 90 % quantile
 
 
 @dataclass(frozen=True)
@@ -331,7 +333,7 @@ class ScenarioResult:
     traffic_s: float
     wall_s: float
     cache_line: CacheLine | None
-    warnings: tuple[str, ...]  # the gravest first
+    warnings: tuple[ResultWarning, ...]  # the gravest first
     group: str = ""  # the scenario file's stem: scenarios of one sweep share it
     levels: Mapping[str, Level] = field(default_factory=dict)  # factor -> level
     repeat: int = 1

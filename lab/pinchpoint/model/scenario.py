@@ -1,12 +1,19 @@
 """What the user asked for: one scenario with every default filled in."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 from pinchpoint.model import addresses
+from pinchpoint.model.service import NAT as NAT
+from pinchpoint.model.service import Backend as Backend
+from pinchpoint.model.service import Closer as Closer
+from pinchpoint.model.service import Family as Family
+from pinchpoint.model.service import Mode as Mode
+from pinchpoint.model.service import Scheduler as Scheduler
+from pinchpoint.model.service import weights as weights
+from pinchpoint.model.site import Link, LinkEnd, Site
 
 MOST_PROBED: Final = 64
 """Pairs of cores that the engine probes around a trial at most (protocol/schema.json)."""
@@ -77,6 +84,11 @@ class Port:
     engine_interface: str | None = None  # of the engine's host, at the other end of the cable
     engine_runs_on: str | None = None  # the host of the engine's end by name; None: that of `[engine]`
 
+    @property
+    def shared_nics(self) -> tuple[str, ...]:
+        """PCI addresses of what serves the port and keeps its driver, on the device's host; of kinds that have that."""
+        return ()
+
 
 @dataclass(frozen=True)
 class Host:
@@ -90,63 +102,16 @@ class Host:
     runs_on: str | None = None  # the machine that it is on by name; None: the device's
 
 
-class Scheduler(StrEnum):
-    """How connections are dealt to backends."""
-
-    ROUND_ROBIN = "round-robin"
-    HASH = "hash"  # of the client's address and port
-
-
-class Mode(StrEnum):
-    """What a balancer rewrites."""
-
-    FULL_NAT = "full-nat"  # both addresses: backends see one of the balancer's
-    DNAT = "dnat"  # the destination: backends see the client's
-    DIRECT = "direct-return"  # the Ethernet address alone: backends answer the client past it
-
-
-NAT: Final = (Mode.FULL_NAT, Mode.DNAT)
-"""The modes in which answers take the way back through the device."""
-
-
-class Family(StrEnum):
-    """Of which addresses the clients and the service are, and of which the backends."""
-
-    IPV4 = "IPv4"
-    IPV6 = "IPv6"
-    NAT64 = "NAT64"  # clients use IPv6, backends IPv4
-    NAT46 = "NAT46"  # the other way round
-
-    @classmethod
-    def of(cls, service: str, backend: str) -> "Family":
-        """By the address of the service and of a backend."""
-        words = {(False, False): cls.IPV4, (True, True): cls.IPV6, (True, False): cls.NAT64, (False, True): cls.NAT46}
-        return words[addresses.is_v6(service), addresses.is_v6(backend)]
-
-
-@dataclass(frozen=True)
-class Backend:
-    """A real server behind a balancer: where it listens, and its weight."""
-
-    address: str
-    port: int
-
-    @property
-    def end(self) -> str:
-        """Its address and port in one word."""
-        return addresses.end(self.address, self.port)
-
-
 DIRECT_MAC: Final = "02:00:00:00:0b:{:02x}"
 """The Ethernet address of a backend by its number, for direct return: IP addresses cannot identify it there."""
 
 
 @dataclass(frozen=True)
 class Service:
-    """One virtual server and what is behind it."""
+    """One virtual server, or several with the same backends, and what is behind it."""
 
-    address: str
-    port: int
+    address: str  # of several virtual servers the first
+    port: int  # of several the first
     scheduler: Scheduler
     mode: Mode
     clients: Range  # addresses that connections come from
@@ -160,6 +125,36 @@ class Service:
     established_s: float | None = None  # a connection on which nothing is sent
     closed_s: float | None = None  # one that has closed
     client_ports: Range = Range(1025, 64511)  # of each client address
+    address_count: int = 1  # virtual servers in a row from `address`
+    port_count: int = 1  # and in a row from `port`, of each address
+    health_s: float | None = None  # how often the balancer checks its backends; None: never
+    closes: Closer = Closer.CLIENT
+
+    @property
+    def virtual_count(self) -> int:
+        """How many virtual servers there are."""
+        return self.address_count * self.port_count
+
+    @property
+    def virtual(self) -> Range:
+        """The addresses of the virtual servers."""
+        return Range(addresses.number(self.address), self.address_count)
+
+    @property
+    def shown_ports(self) -> str:
+        """Their ports: `80` or `80-84`."""
+        return str(self.port) if self.port_count == 1 else f"{self.port}-{self.port + self.port_count - 1}"
+
+    @property
+    def listens(self) -> tuple[str, ...]:
+        """The ports of each virtual address in one word: `10.0.0.1:80-84`."""
+        each = (addresses.shown(self.virtual.first + n) for n in range(self.address_count))
+        return tuple(f"{addresses.bracketed(address)}:{self.shown_ports}" for address in each)
+
+    @property
+    def weights(self) -> tuple[int, ...]:
+        """Connections of each backend in a cycle of weighted round robin."""
+        return weights(self.backends)
 
     @property
     def locals(self) -> tuple[str, ...]:
@@ -169,8 +164,8 @@ class Service:
 
     @property
     def end(self) -> str:
-        """Its address and port in one word."""
-        return addresses.end(self.address, self.port)
+        """Its address and port in one word, of several as ranges: `10.0.0.1-10.0.0.3:80-84`."""
+        return f"{addresses.bracketed(self.virtual.as_addresses())}:{self.shown_ports}"
 
     @property
     def family(self) -> Family:
@@ -204,45 +199,6 @@ class Guest:
     numa_nodes: int = 1  # each with one virtual CPU
 
 
-_DESTINATION = re.compile(r"(?!-)[A-Za-z0-9._:/@%\[\]-]{1,255}")
-
-
-def is_destination(text: str) -> bool:
-    """Whether a text can be a destination of ssh(1): HOST, USER@HOST or a URI. One that begins with - is an option."""
-    return _DESTINATION.fullmatch(text) is not None
-
-
-@dataclass(frozen=True)
-class Remote:
-    """Another machine, on which the bench stands: device and engine."""
-
-    name: str  # in the scenario
-    address: str  # a destination of ssh(1)
-    sudo: bool  # whether root is reached by it where the user is not root
-    lease_s: float  # without the lab, after which the bench is undone there
-
-
-@dataclass(frozen=True)
-class EngineSite:
-    """One of the engines of a bench that spans hosts: where it runs, and the ports whose other ends it has.
-
-    Of a socket workload, the `[[host]]`s that are there: each end has engines of its own.
-    """
-
-    remote: Remote | None  # None: the machine on which the lab runs
-    ports: tuple[str, ...]
-    ends: tuple[str, ...] = ()
-
-    @property
-    def host(self) -> str:
-        """Its host as the scenario names it."""
-        return self.remote.name if self.remote else LAB
-
-
-LAB: Final = "lab"
-"""How a scenario names the machine on which the lab runs, where another host is meant otherwise."""
-
-
 @dataclass(frozen=True)
 class Segment:
     """What a TCP segment says of its place in a connection; the same in each."""
@@ -265,6 +221,7 @@ class Sizes:
 
 
 ChecksumKind = Literal["ipv4", "l4"]
+Arrivals = Literal["steady", "poisson", "captured"]
 Layers = tuple[Mapping[str, Mapping[str, Any]], ...]
 """Headers, the outermost first, each as {name: fields}; values as a scenario file writes them (`model.headers`)."""
 
@@ -293,6 +250,10 @@ class Stream:
     layers: Layers = ()
     sizes: Sizes | None = None  # None: all have frame_bytes
     burst_frames: int = 1  # that fall due together
+    arrivals: Arrivals = "steady"
+    pcap: str | None = None  # the capture that is replayed in place of what the fields above say, from the root
+    pcap_source: str | None = None  # who sent the frames; None: anybody
+    pcap_others: bool = False  # all frames but those
     seed: int = 0  # of all that is random
     wrong_checksums: tuple[ChecksumKind, ...] = ()
 
@@ -424,8 +385,7 @@ class Scenario:
     validity: Validity
     point: Point
     guest: Guest | None = None  # None: the device runs on this machine's own kernel
-    remote: Remote | None = None  # None: the bench stands on this machine
-    engines: tuple[EngineSite, ...] = ()  # of a bench that spans hosts; none: one engine, on the device's host
+    sites: tuple[Site, ...] = (Site(),)  # the machines of its bench, the device's first
     service: Service | None = None  # what a balancer does; None: the measure sends no connections
     established: Established | None = None  # connections on which the streams are sent; None: streams of their own
     defaulted: frozenset[str] = field(default_factory=frozenset)  # keys the file did not set
@@ -436,29 +396,69 @@ class Scenario:
         return min(port.ring for port in self.ports)
 
     @property
-    def is_cabled(self) -> bool:
-        """Whether its ports or hosts are at cables that the bench does not make."""
-        ends = (*(port.interface for port in self.ports), *(host.interface for host in self.hosts))
-        return bool(self.engines) or any(ends)
-
-    def is_beside(self, port: Port) -> bool:
-        """Whether the engine's end of a port is on the device's host."""
-        site = next((site for site in self.engines if port.name in site.ports), None)
-        return site is None or site.remote == self.remote
+    def site(self) -> Site:
+        """The device's."""
+        return self.sites[0]
 
     @property
-    def remotes(self) -> tuple[Remote | None, ...]:
-        """The hosts of its bench, the device's first; None: the machine on which the lab runs."""
-        hosts = (self.remote, *(site.remote for site in self.engines))
-        return tuple({host.address if host else "": host for host in hosts}.values())
+    def is_multi_host(self) -> bool:
+        """Whether its bench stands on several machines: CPUs of the same number are then several, too."""
+        return len(self.sites) > 1
+
+    def site_of(self, part: Port | Host) -> Site:
+        """Of the engine at a port's other end, or of an end of a socket workload."""
+        others = self.sites[1:]
+        named = (site for site in others if part.name in (site.ports if isinstance(part, Port) else site.ends))
+        return next(named, self.site)
+
+    def ports_at(self, site: Site) -> tuple[Port, ...]:
+        """The ports whose other ends the engine of a site has; none: no engine is there."""
+        return tuple(port for port in self.ports if self.site_of(port) == site)
+
+    def ends_at(self, site: Site) -> tuple[Host, ...]:
+        """The ends of a socket workload that are at a site."""
+        return tuple(host for host in self.hosts if self.site_of(host) == site)
+
+    def link(self, part: Port | Host) -> Link:
+        """What joins the device to a port's engine, or to an end of a socket workload."""
+        far = self.site_of(part)
+        if isinstance(part, Port):
+            near = LinkEnd(self.site, part.pci, part.interface, part.shared_nics)
+            return Link(near, LinkEnd(far, part.engine_pci, part.engine_interface))
+        return Link(LinkEnd(self.site, None, part.interface), LinkEnd(far, None, part.end_interface))
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """All of its bench, those of its ports first."""
+        return tuple(self.link(part) for part in (*self.ports, *self.hosts))
+
+    @property
+    def is_cabled(self) -> bool:
+        """Whether links of its bench are lent: then a second bench cannot have them."""
+        return any(link.is_lent for link in self.links)
+
+    def has_engine_at(self, site: Site) -> bool:
+        """Whether an engine of its bench runs at a site, for ports or for an end of a socket workload."""
+        return not self.is_multi_host or bool(self.ports_at(site) or self.ends_at(site))
+
+    def engine_cpus_at(self, site: Site) -> tuple[int, ...]:
+        """CPUs of the engine at a site; of one among several machines, as many as its ports have queues."""
+        cpus = self.engine.cpus
+        return cpus[: sum(port.queues for port in self.ports_at(site))] if self.is_multi_host else cpus
+
+    def cpus_at(self, site: Site) -> frozenset[int]:
+        """All CPUs of a site that the scenario names: of its engine, of ends there, and the device's where that is."""
+        device = self.dut.cpus if site == self.site else ()
+        ends = (cpu for end in self.ends_at(site) for cpu in end.cpus)
+        return frozenset((*self.engine_cpus_at(site), *device, *ends))
 
     @property
     def probed_cores(self) -> tuple[tuple[int, int], ...]:
         """The engine's first core with each core of the device: the pairs that are probed around every trial.
 
-        None where a bench spans hosts: cores of two machines share no cache line.
+        None of a bench on several machines: cores of two share no cache line.
         """
-        if self.engines:
+        if self.is_multi_host:
             return ()
         return tuple((self.engine.cpus[0], cpu) for cpu in self.dut.cpus[:MOST_PROBED])
 

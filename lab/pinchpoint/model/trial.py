@@ -198,6 +198,11 @@ class WorkerWitness:
     frequency_hz: int | None = None  # of its core at the end, as the kernel reports it
     host: str = ""  # of its core, where a bench spans hosts; empty: the device's
 
+    @property
+    def where(self) -> str:
+        """`core 2`; of another machine than the device's `core 2 on gen`."""
+        return f"core {self.core} on {self.host}" if self.host else f"core {self.core}"
+
 
 @dataclass(frozen=True)
 class Loopback:

@@ -18,6 +18,7 @@ from pinchpoint.host.interface import SYS, CommandFailed, Environment, Host, tex
 from pinchpoint.host.priority import share_priority
 from pinchpoint.host.processes import end_processes, session, soon
 from pinchpoint.model.errors import BenchError, RequirementError
+from pinchpoint.model.hops import DropKind
 from pinchpoint.model.measurement import DropReason, FunctionShare
 from pinchpoint.observe.snapshot import Forwarding
 
@@ -31,6 +32,14 @@ EVENT: Final = "skb:kfree_skb"
 MOST: Final = "8M"  # bytes that are recorded, some 80,000 drops: then perf ends
 MOUNT: Final = f"mount -t tracefs nodev {SYS}/kernel/tracing"
 _FORMATS: Final = tuple(f"{SYS}/kernel/{place}/events/skb/kfree_skb/format" for place in ("tracing", "debug/tracing"))
+KINDS: Final[Mapping[str, DropKind]] = {
+    "NEIGH_": DropKind.NEIGHBOUR, "IP_RPFILTER": DropKind.SOURCE, "NETFILTER_DROP": DropKind.RULE,
+    "TC_": DropKind.RULE, "QDISC_": DropKind.KERNEL_QUEUE, "CPU_BACKLOG": DropKind.KERNEL_QUEUE,
+    "FULL_RING": DropKind.KERNEL_QUEUE, "PKT_TOO_BIG": DropKind.MTU, "NOMEM": DropKind.BUFFERS,
+    "PKT_TOO_SMALL": DropKind.MALFORMED, "HDR_TRUNC": DropKind.MALFORMED, "IP_INHDR": DropKind.MALFORMED,
+    "IP_CSUM": DropKind.MALFORMED, "SKB_CSUM": DropKind.MALFORMED,
+}  # fmt: skip
+"""How reasons begin, and what they are in the words of causes (include/net/dropreason-core.h)."""
 _REASON: Final = re.compile(r"\breason: (\w{1,60})\s*$", re.MULTILINE)
 
 
@@ -130,6 +139,11 @@ def reasons(text: str) -> tuple[DropReason, ...]:
         raise BenchError(f"perf script shows no reason: {text.strip()[:80]!r}")
     total = sum(counts.values())
     return tuple(DropReason(reason, count, count / total) for reason, count in counts.most_common())
+
+
+def kind_of(reason: str) -> DropKind:
+    """What a reason of the kernel is, whatever it calls it."""
+    return next((kind for begin, kind in KINDS.items() if reason.startswith(begin)), DropKind.OTHER)
 
 
 PERMIT: Final = "sysctl -w kernel.perf_event_paranoid=-1"

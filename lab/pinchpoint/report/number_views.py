@@ -25,6 +25,7 @@ from pinchpoint.model.measurement import (
 from pinchpoint.model.result import Limit, LossShare, Outcome, Rate, RateStatus, ReceiveRate, ScenarioResult
 from pinchpoint.model.series import levels_of, with_unit
 from pinchpoint.model.study import Curve, CurvePoint, Published, Study
+from pinchpoint.model.warning import ResultWarning, Warn
 from pinchpoint.report import curve_figures, words
 from pinchpoint.report.curve_figures import Panel, interval_words, metric_names, panels
 from pinchpoint.report.tables import ABSENT, Cell, Column, Table, column, table_of
@@ -150,18 +151,19 @@ def facts(result: ScenarioResult) -> Iterator[str]:
                 "(a prediction that pinchpoint explain can test)"
             )
         if (half := ndr.at_half) and 0 < half.share < words.BAND_SHARE:
-            yield _losing_at_half(ndr, half)
+            yield _losing_at_half(ndr, half).text
         if ndr.unusable_share:
             share = units.share(ndr.unusable_share)
             yield f"{share} of the trials were not usable: the engine's receiving core stood still"
 
 
-def _losing_at_half(rate: Rate, half: LossShare) -> str:
-    counts = f"{half.losing} of {half.trials} at {units.fps(half.load_fps)}, half of the {rate.name}"
-    return f"{units.share(half.share)} of the trials lose at any load that was tried: {counts}"
+def _losing_at_half(rate: Rate, half: LossShare) -> ResultWarning:
+    return Warn.LOSES_AT_ANY_LOAD.of(
+        losing_share=half.share, losing=half.losing, trials=half.trials, load_fps=half.load_fps, rate=rate.name
+    )
 
 
-def warnings(result: ScenarioResult) -> Iterator[str]:
+def warnings(result: ScenarioResult) -> Iterator[ResultWarning]:
     """Where the rates need care: the counts contradict them, the load before matters, overload makes it slower."""
     ndr, mrr = next(iter(result.rates), None), result.mrr
     if ndr and (half := ndr.at_half) and half.share >= words.BAND_SHARE:
@@ -169,22 +171,23 @@ def warnings(result: ScenarioResult) -> Iterator[str]:
     for rate in result.rates:
         if rate.claim and not rate.claim.holds:
             below, above = rate.claim.below, rate.claim.above
-            lost = f"at most 3 % below it {below.losing} of {below.trials} lost"
-            lost += f", at most 3 % above it {above.losing} of {above.trials}"
-            yield f"the trials beside the {rate.name} contradict it: {lost}"
+            yield Warn.RATE_CONTRADICTED.of(
+                rate=rate.name,
+                losing_below=below.losing,
+                below=below.trials,
+                losing_above=above.losing,
+                above=above.trials,
+            )
         if memory := rate.memory:
-            rested, sustained = units.fps(memory.rested_fps), units.fps(memory.sustained_fps)
-            after = f"{rested} after rests, {sustained} after overloads, which is the {rate.name}"
-            yield f"the load before a trial decides: {after}"
+            rested_fps, sustained_fps = memory.rested_fps, memory.sustained_fps
+            yield Warn.LOAD_BEFORE_DECIDES.of(rested_fps=rested_fps, sustained_fps=sustained_fps, rate=rate.name)
         if rate.floor and rate.status is RateStatus.FOUND:
             ratio = rate.floor.loss_ratio  # a constant one, beside a literal rate
             useful = next((other for other in result.rates if other.loss_ratio > ratio and other.quoted_fps), None)
             told = f": the useful rate is {useful.name}, {units.fps(useful.quoted_fps)}" if useful else ""
-            lost = f"loses {units.loss(ratio)} of its frames at any load"
-            yield f"{lost}, so the {rate.name} depends on the trial length{told}"
+            yield Warn.DEPENDS_ON_LENGTH.of(told, lost=units.loss(ratio), rate=rate.name)
     if ndr and mrr and ndr.status is RateStatus.FOUND and ndr.lower_fps and mrr.upper_fps < ndr.lower_fps:
-        load, forwarded = units.fps(mrr.load_fps), units.fps(mrr.estimate_fps)
-        yield f"collapses under overload: at {load} offered it forwards {forwarded}, less than its NDR"
+        yield Warn.SLOWER_WHEN_OVERLOADED.of(load_fps=mrr.load_fps, forwarded_fps=mrr.estimate_fps)
 
 
 @dataclass(frozen=True)

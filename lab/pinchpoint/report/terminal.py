@@ -15,6 +15,7 @@ from pinchpoint.model import units
 from pinchpoint.model.comparison import Compared, Comparison, Differences
 from pinchpoint.model.result import RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.study import Finding
+from pinchpoint.model.warning import ResultWarning, Warn
 from pinchpoint.report import comparison as views
 from pinchpoint.report import number_views, words
 from pinchpoint.report.number_views import CurveView, curve_table, metric_table, rate_table
@@ -163,12 +164,18 @@ def _latency(results: Sequence[ScenarioResult]) -> list[str]:
 def _warnings(view: ScenarioView) -> list[Text]:
     """An interval that is too wide, then the gravest, which the result names first."""
     lines = [caution(view.too_wide)] if view.too_wide else []
-    lines += [caution(warning) for warning in view.warnings[:_MOST_WARNINGS]]
-    if view.offload and view.offload not in view.warnings:
+    lines += [_warning(warning) for warning in view.warnings[:_MOST_WARNINGS]]
+    if view.offload and all(warning.kind is not Warn.OFFLOAD_DOUBTFUL for warning in view.warnings):
         lines.append(Text(f"  {view.offload}", style="dim"))
     if more := len(view.warnings[_MOST_WARNINGS:]):
         lines.append(Text(f"  {units.counted(more, 'more warning')} in the report", style="dim"))
     return lines
+
+
+def _warning(warning: ResultWarning) -> Text:
+    """What it says, then what to try."""
+    advice = f" Try: {warning.advice}." if warning.advice else ""
+    return Text.assemble(caution(warning.text), (advice, "dim"))
 
 
 def _measured(view: ScenarioView) -> list[RenderableType]:

@@ -189,8 +189,8 @@ def _busy(trials: Sequence[Trial], times: Sequence[float]) -> Panel:
     threads, cores = list[_Shares](), list[_Shares]()
     for trial in trials:
         threads.append([(load.name, load.busy_share) for load in trial.threads])
-        workers = sorted(trial.witness.workers, key=lambda worker: worker.core)
-        cores.append([(f"engine, core {worker.core}", worker.busy_share) for worker in workers])
+        workers = sorted(trial.witness.workers, key=lambda worker: (worker.host, worker.core))
+        cores.append([(f"engine, {worker.where}", worker.busy_share) for worker in workers])
     traces: list[Figure] = []
     for shares in (threads, cores):
         for name in list(dict.fromkeys(name for own in shares for name, _ in own))[:_MOST_THREADS]:

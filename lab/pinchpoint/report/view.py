@@ -16,7 +16,8 @@ from pinchpoint.model.measurement import Measurement, Profile
 from pinchpoint.model.offload import Offload
 from pinchpoint.model.result import Rate, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.study import Finding
-from pinchpoint.model.trial import Trial
+from pinchpoint.model.trial import OVERLOADED, Trial
+from pinchpoint.model.warning import ResultWarning, Warn
 from pinchpoint.report import number_views, trial_views, words
 from pinchpoint.report.number_views import CurveView, MetricsView, curve_views
 from pinchpoint.report.original import OriginalView, original_view
@@ -28,7 +29,6 @@ MANY_TRIALS: Final = 1500
 _NEAR: Final = 0.1  # relative to the rates' bounds
 MOST_FUNCTIONS: Final = 12  # rows; all are in the stored file
 MOST_REASONS = 6  # for which the kernel drops, that are shown
-OVERLOADED: Final = 0.97  # of what is offered: a device that carries more may have time left
 NO_SYMBOL: Final = "(no symbol)"
 LEAST_TOLD: Final = 0.001  # of what a cause would explain: less is no share that people can use
 SUSPECTED: Final = "suspected"
@@ -104,6 +104,7 @@ def _about_drops(profile: Profile) -> Iterator[str]:
         named = ", ".join(f"{drop.reason} {units.share(drop.share)}" for drop in profile.drops[:MOST_REASONS])
         frames = units.frames(sum(drop.frames for drop in profile.drops))
         yield f"{frames} frames that the kernel dropped in a trial of its own, by its own reasons: {named}"
+        yield from (f"That names {suspected.title}: {suspected.mend}" for suspected in profile.suspicions)
     elif profile.no_drops:
         yield f"The kernel's reasons for drops: not recorded: {profile.no_drops}"
 
@@ -111,7 +112,7 @@ def _about_drops(profile: Profile) -> Iterator[str]:
 def _about_samples(profile: Profile) -> Iterator[str]:
     of, load = ", ".join(profile.threads), units.fps(profile.load_fps or 0.0)
     yield f"Time by function: {units.counted(profile.samples, 'sample')} of {of} at {load}, by {profile.event}"
-    if profile.received > OVERLOADED * profile.offered:
+    if profile.received > (1 - OVERLOADED) * profile.offered:
         carried = units.share(profile.received / profile.offered) if profile.offered else "nothing"
         yield f"The device carried {carried} of what was offered: it may have had time left, which is in these shares"
     if profile.unnamed:
@@ -226,15 +227,17 @@ class ScenarioView:
     @property
     def cautions(self) -> tuple[str, ...]:
         """What to mind about its numbers."""
-        return (*(check.text for check in self.checks if not check.good), *self.warnings)
+        doubts = (check.text for check in self.checks if not check.good)
+        return (*doubts, *(f"{told} (try: {told.advice})" if told.advice else told.text for told in self.warnings))
 
     @property
-    def warnings(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[ResultWarning, ...]:
         """What the result says beside its numbers, the gravest first: an offload that is not what it claims to be."""
         if self.result is None:
             return ()
-        told = self.offload if self.result.offload and self.result.offload.word is not Offload.PROVEN else ""
-        return (*filter(None, (told,)), *number_views.warnings(self.result), *self.result.warnings)
+        truth = self.result.offload
+        doubtful = (Warn.OFFLOAD_DOUBTFUL.of(self.offload),) if truth and truth.word is not Offload.PROVEN else ()
+        return (*doubtful, *number_views.warnings(self.result), *self.result.warnings)
 
     @property
     def facts(self) -> tuple[str, ...]:

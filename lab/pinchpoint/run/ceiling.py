@@ -39,6 +39,7 @@ from pinchpoint.model.frames import headers, moving
 from pinchpoint.model.headers import FieldValues
 from pinchpoint.model.result import Ceiling, Limit, Rate, RateStatus, ScenarioResult, Verdict
 from pinchpoint.model.scenario import Scenario, Stream, Validity
+from pinchpoint.model.warning import ResultWarning, Warn
 from pinchpoint.store.codec import SCHEMA, Codec
 from pinchpoint.store.folder import replace_file
 
@@ -207,7 +208,7 @@ def _standing_still(result: EngineResult, load_fps: float) -> float:
 def key_of(scenario: Scenario, engine_version: str, host: Host) -> str:
     """What the generator's ceiling depends on, in words: two scenarios with the same key have the same one."""
     machine, backends = facts.host_facts(host), _backends(scenario, host)
-    where = f", on {scenario.remote.address}" if scenario.remote else ""
+    where = f", on {scenario.site.address}" if scenario.site.address else ""
     ports = ", ".join(f"{port.name} {port.ring} x {port.queues}" for port in scenario.ports)
     parts = (
         f"{backends} towards {scenario.dut.kind} {scenario.dut.io}: {ports}",
@@ -228,7 +229,10 @@ def _stream(stream: Stream) -> str:
     varied = moving(stream)
     names = [f"{name}{_law(varied[name])}" for name in sorted(varied)]
     kind = " TCP" if stream.segment else ""
-    if stream.layers:
+    if stream.pcap is not None:
+        side = f"{' all but' if stream.pcap_others else ''} {stream.pcap_source}" if stream.pcap_source else ""
+        kind = f" replay of {stream.pcap}{side}"
+    elif stream.layers:
         kind = f" {'/'.join(header.name for header in headers(stream))}"
     else:  # in the order and the words of the keys
         keys = (name.replace("tcp.", "udp.").replace(".", "_") for name in names)
@@ -236,6 +240,7 @@ def _stream(stream: Stream) -> str:
     changing = f" varying {'+'.join(names)}" if names else ""
     changing += " together" if stream.together and len(names) > 1 else ""
     changing += f" in bursts of {stream.burst_frames}" if stream.burst_frames > 1 else ""
+    changing += f" {stream.arrivals}" if stream.arrivals != "steady" else ""
     changing += f" wrong {'+'.join(stream.wrong_checksums)}" if stream.wrong_checksums else ""
     sizes = stream.sizes.words if stream.sizes else stream.frame_bytes
     return f"{stream.tx_port} to {stream.rx_port}{kind} {sizes} B x {stream.share:g}{changing}"
@@ -253,7 +258,7 @@ def measure_ceilings(machines: Machines, scenario: Scenario, key: str, listener:
 
     Raises RequirementError where it cannot be built, TooNoisyError, BenchError, EngineError.
     """
-    host = machines.opened(scenario.remote)
+    host = machines.opened(scenario.site)
     command = [find_engine(host)]
     setup = prepare(without_device(scenario, over_dpdk=_backends(scenario, host) == "dpdk"), machines)
     with standing_bench(setup, listener):
@@ -308,7 +313,7 @@ class CeilingTest:
         self._measure = measure
         self._now = now
         self._unwritten: list[Ceiling] = []  # that the file did not take
-        self._failed: dict[str, str] = {}  # by key: not tried again in this run
+        self._failed: dict[str, ResultWarning] = {}  # by key: not tried again in this run
         self._surpassed: set[Ceiling] = set()  # that the engine was seen to surpass: not believed, wherever they stand
 
     def known(self, scenario: Scenario) -> tuple[Ceiling, ...]:
@@ -317,12 +322,12 @@ class CeilingTest:
         ceilings = (*self._kept(), *self._unwritten)
         return tuple(ceiling for ceiling in ceilings if ceiling.key == key and ceiling not in self._surpassed)
 
-    def before(self, scenario: Scenario, listener: Listener) -> tuple[tuple[Ceiling, ...], str]:
-        """What is known, or measured now; and why nothing is, empty if something is. Raises only on signals."""
+    def before(self, scenario: Scenario, listener: Listener) -> tuple[tuple[Ceiling, ...], ResultWarning | None]:
+        """What is known, or measured now; and why nothing is, None if something is. Raises only on signals."""
         if not isinstance(scenario.measure, Rates):
-            return (), ""
+            return (), None
         known = self.known(scenario)
-        return (known, "") if known else self.anew(scenario, listener)
+        return (known, None) if known else self.anew(scenario, listener)
 
     def after(
         self,
@@ -347,8 +352,7 @@ class CeilingTest:
         held = held_result(result, ceilings)
         if held.ceiling is not None:
             return held
-        why = why or "the generator's ceiling was measured in other modes of the cores: no rate was compared with it"
-        return replace(result, warnings=(*result.warnings, why))
+        return replace(result, warnings=(*result.warnings, why or Warn.CEILING_OF_OTHER_MODES.of()))
 
     def measured_now(self, scenario: Scenario, listener: Listener) -> tuple[Ceiling, ...]:
         """Everything known after a new measurement. Raises what `measure_ceilings` raises."""
@@ -356,18 +360,18 @@ class CeilingTest:
         self._keep(key, self._measure(self._machines, scenario, key, listener))
         return self.known(scenario)
 
-    def anew(self, scenario: Scenario, listener: Listener) -> tuple[tuple[Ceiling, ...], str]:
-        """The same, and why nothing was measured, empty if something was: no reason for a run to end."""
+    def anew(self, scenario: Scenario, listener: Listener) -> tuple[tuple[Ceiling, ...], ResultWarning | None]:
+        """The same, and why nothing was measured, None if something was: no reason for a run to end."""
         key = self._key(scenario)
         if key not in self._failed:
             try:
-                return self.measured_now(scenario, listener), ""
+                return self.measured_now(scenario, listener), None
             except PinchpointError as error:
-                self._failed[key] = f"no ceiling of the generator is known: {error.message}"
+                self._failed[key] = Warn.CEILING_UNKNOWN.of(error.message)
         return self.known(scenario), self._failed[key]
 
     def _key(self, scenario: Scenario) -> str:
-        return key_of(scenario, self._engine_version(), self._machines.opened(scenario.remote))
+        return key_of(scenario, self._engine_version(), self._machines.opened(scenario.site))
 
     def _kept(self) -> tuple[Ceiling, ...]:
         try:

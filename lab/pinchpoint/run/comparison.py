@@ -21,6 +21,7 @@ from pinchpoint.model.duet import MEASURED, Stretch
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import ALTERNATING, Trial
+from pinchpoint.model.warning import ResultWarning
 from pinchpoint.run.checkpoint import Growing, RunContext
 from pinchpoint.run.duet import Duet
 from pinchpoint.run.paired_benches import SIDES, Pair, both_live, warm_pair
@@ -48,7 +49,7 @@ class Comparison:
     def __init__(self, machines: Machines, units: Sequence[Scenario], files: Growing, context: RunContext) -> None:
         self._machines, self._units, self._files, self._context = machines, units, files, context
         self._settings: dict[str, Mapping[str, str]] = {}
-        self._warnings: dict[str, None] = {}  # each once, in their order
+        self._warnings: dict[str, ResultWarning] = {}  # each once, in their order, by its text
         stretches, trials = context.folder.read_stretches(), context.folder.read_trials()
         self._stretches = list(stretches)
         self._turns = alternation(trials, [unit.name for unit in units], units[0].search)
@@ -75,7 +76,7 @@ class Comparison:
     def results(self) -> tuple[ScenarioResult, ...]:
         """Of A and of B, as far as they got; none before anything is measured."""
         turns = self._turns.turns if self._request.method is Method.TRIALS else None
-        return results_of(self._units, self._context.folder, turns, self._settings, tuple(self._warnings))
+        return results_of(self._units, self._context.folder, turns, self._settings, tuple(self._warnings.values()))
 
     def _is_going_on(self) -> bool:
         if self._time.is_over:
@@ -116,7 +117,7 @@ class Comparison:
 
         until_s = self._until_s()
         with warm_pair(a, b) as pair:
-            self._warnings |= dict.fromkeys(pair.warnings)
+            self._warnings |= {warning.text: warning for warning in pair.warnings}
             Duet(pair, keep, self._stretches, self._is_enough).measure(until_s)
             if self._takes_trials():
                 self._turns.build()
@@ -175,7 +176,7 @@ def results_of(
     folder: RunFolder,
     turns: Sequence[Turn] | None = None,
     settings: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
-    warnings: tuple[str, ...] = (),
+    warnings: tuple[ResultWarning, ...] = (),
 ) -> tuple[ScenarioResult, ...]:
     """What the folder's slices, or `turns`, say of A and of B; `settings`: in force, by the unit's name."""
     stretches, trials = folder.read_stretches(), folder.read_trials()

@@ -12,7 +12,8 @@ from pinchpoint.bench.journal import STATE_DIRECTORY, busy, holder, machine_lock
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.standing import Interrupted, Stoppable, Undoable
 from pinchpoint.model.errors import HostLostError, InputError, PinchpointError
-from pinchpoint.model.scenario import LAB, Remote, Scenario
+from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.site import LAB, Remote, Site
 
 Returned = TypeVar("Returned")
 Sleep = Callable[[float], None]
@@ -31,7 +32,7 @@ def held(machines: Machines, units: Sequence[Scenario]) -> Iterator[None]:
     """
     with ExitStack() as stack:
         # One host may have several names, and has one lock. All labs take them in one order: the first has them all.
-        remotes = {remote.address if remote else "": remote for unit in units for remote in unit.remotes}
+        remotes = {site.address: site.remote for unit in units for site in unit.sites}
         labs = secrets.token_hex(8) if "" in remotes else ""
         for _, remote in sorted(remotes.items()):
             if remote is None:
@@ -69,7 +70,7 @@ def outliving(
     A lost host has `awaited_s` seconds to come back; the lab connects anew at growing intervals. Raises HostLostError
     if it does not come back in time, or is lost again and again.
     """
-    remotes = list(dict.fromkeys(remote for unit in units for remote in unit.remotes if remote))
+    remotes = list(dict.fromkeys(site.remote for unit in units for site in unit.sites if site.remote))
     for _ in range(MOST_LOSSES - 1 if remotes else 0):
         try:
             return attempt()
@@ -97,7 +98,7 @@ def _await(machines: Machines, remote: Remote, lost: PinchpointError, sleep: Sle
         sleep(min(wait_s, left_s))
         left_s -= wait_s
         try:
-            if failures := clean(machines.opened(remote)).failures:
+            if failures := clean(machines.opened(Site(remote))).failures:
                 raise HostLostError(f"{remote.address}: not removed: {'; '.join(failures)}", command)
             return
         except PinchpointError as error:

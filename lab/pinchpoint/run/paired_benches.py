@@ -30,6 +30,7 @@ from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.errors import DutError, InputError
 from pinchpoint.model.scenario import Scenario, Stream
 from pinchpoint.model.trial import WARM_UP, Trial
+from pinchpoint.model.warning import ResultWarning
 
 SIDES = ("A", "B")
 
@@ -37,18 +38,17 @@ SIDES = ("A", "B")
 def why_no_duet(a: Scenario, b: Scenario) -> str:
     """Why two scenarios cannot be measured at once, whatever the machine; empty if they can."""
     others = sorted({scenario.measure.kind for scenario in (a, b) if not isinstance(scenario.measure, Rates)})
-    nics = [
-        {address for port in scenario.ports for address in (port.pci, port.engine_pci)} - {None} for scenario in (a, b)
-    ]
+    nics = [{nic for link in scenario.links for nic in (*link.device.nics, *link.far.nics)} for scenario in (a, b)]
     unfrozen = [why for scenario in (a, b) if (why := device_of(scenario).freezing(scenario).why_not)]
     reasons = {
         f'slices measure rates, and measure = "{next(iter(others), "")}" needs a bench alone': bool(others),
+        "both benches would need the interfaces at the cables": a.is_cabled or b.is_cabled,
         next(iter(unfrozen), ""): bool(unfrozen),
         "connections of a service are established on a bench alone": any(scenario.established for scenario in (a, b)),
-        "slices are sent at equal distances, and a stream has burst_frames": any(
-            stream.burst_frames > 1 for scenario in (a, b) for stream in scenario.streams
+        "slices are sent at equal distances, and a stream has burst_frames or arrivals": any(
+            stream.burst_frames > 1 or stream.arrivals != "steady" for scenario in (a, b) for stream in scenario.streams
         ),
-        "both benches stand on one host, and the scenarios name two": _addresses(a) != _addresses(b),
+        "both benches stand on one host, and the scenarios name two": a.site.address != b.site.address,
         "both benches need the same NIC": bool(nics[0] & nics[1]),
         "one engine drives the ports of both benches, and engine.cpus differ": a.engine.cpus != b.engine.cpus,
         "the engine of one bench would run on a CPU of the other's switch": bool(
@@ -59,10 +59,6 @@ def why_no_duet(a: Scenario, b: Scenario) -> str:
         ),
     }
     return next((reason for reason, holds in reasons.items() if holds), "")
-
-
-def _addresses(scenario: Scenario) -> list[str]:
-    return [remote.address if remote else "" for remote in scenario.remotes]
 
 
 def require_duet(machines: Machines, a: Scenario, b: Scenario) -> None:
@@ -127,7 +123,7 @@ class Pair:
 
     benches: Mapping[str, Standing]
     instrument: Instrument
-    warnings: tuple[str, ...] = ()  # of their warm-ups
+    warnings: tuple[ResultWarning, ...] = ()  # of their warm-ups
 
     @property
     def pids(self) -> tuple[int, int]:
@@ -161,14 +157,14 @@ class Pair:
 
         return self._measurer(side, keep)
 
-    def warm_up(self, side: str) -> str:
-        """Warm one bench up. Returns a warning, empty if there is none. Raises what a trial raises."""
+    def warm_up(self, side: str) -> ResultWarning | None:
+        """Warm one bench up; None if it has learnt everything. Raises what a trial raises."""
         bench = self.benches[side]
         measurer = self._measurer(side, bench.task.keep, bench.task.trials)
         bench.task.listener.phase(WARM_UP, 1)
         with self.alone(side, measurer):
             warning = warm_up(bench.scenario, measurer)
-        return f"{side}: {warning}" if warning else ""
+        return warning.at(side) if warning else None
 
     def _measurer(self, side: str, keep: Callable[[Trial], None], recorded: Sequence[Trial] = ()) -> Measurer:
         bench = self.benches[side]

@@ -7,11 +7,14 @@ the run comes from it.
 
 import math
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 
+from pinchpoint.causes.signs import Diagnosed
+from pinchpoint.causes.verdict import likely
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.setup import planned_ends
 from pinchpoint.host.machines import Machines
@@ -20,12 +23,14 @@ from pinchpoint.measure.frames import first_round, measuring, warm_up
 from pinchpoint.measure.standing import Interrupted, Listener, Standing, Stoppable, Task, Undoable, live_bench
 from pinchpoint.measure.trial import Measurer, OverTime
 from pinchpoint.model import units
+from pinchpoint.model.causes import Sign, Signs, Suspicion
 from pinchpoint.model.errors import PinchpointError, StoreError
-from pinchpoint.model.measurement import Profile
+from pinchpoint.model.hops import DropKind
+from pinchpoint.model.measurement import DropReason, Profile
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial
-from pinchpoint.observe.perf import DropReasons, Functions, Stacks
+from pinchpoint.observe.perf import DropReasons, Functions, Stacks, kind_of
 from pinchpoint.observe.snapshot import Forwards
 from pinchpoint.run.checkpoint import RunContext
 from pinchpoint.run.explaining import experiment_of
@@ -144,9 +149,8 @@ def _sampled(bench: Standing) -> tuple[Profile, Stacks | None]:
 def _with_drops(profile: Profile, bench: Standing, measurer: Measurer) -> Profile:
     """The same with the kernel's reasons for what it drops at the highest load, or why there are none."""
     scenario, places = bench.scenario, bench.setup.places
-    reasons = DropReasons(
-        places.host, str(places.directory), (*scenario.dut.cpus, *scenario.engine.cpus), places.environment
-    )
+    here = tuple(scenario.cpus_at(scenario.site))
+    reasons = DropReasons(places.host, str(places.directory), here, places.environment)
     if (why := reasons.can_run()) is not None:
         return replace(profile, no_drops=why)
     try:
@@ -154,7 +158,18 @@ def _with_drops(profile: Profile, bench: Standing, measurer: Measurer) -> Profil
             drops = reasons.read()
     except PinchpointError as error:
         return replace(profile, no_drops=error.message)
-    return replace(profile, drops=drops, no_drops="" if drops else "the kernel dropped no frame in that trial")
+    if not drops:
+        return replace(profile, no_drops="the kernel dropped no frame in that trial")
+    return replace(profile, drops=drops, suspicions=suspected(drops, device_of(scenario)))
+
+
+def suspected(drops: Sequence[DropReason], device: Diagnosed | None = None) -> tuple[Suspicion, ...]:
+    """The causes of the catalogue that the kernel's reasons name, where no counter does."""
+    lost = defaultdict[DropKind, float](float)
+    for drop in drops:
+        lost[kind_of(drop.reason)] += drop.share
+    values = {Sign.NEIGHBOURS: 1.0} if DropKind.NEIGHBOUR in lost else {}
+    return likely(Signs(values, lost), device)
 
 
 @contextmanager

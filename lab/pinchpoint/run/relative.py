@@ -35,8 +35,10 @@ from pinchpoint.model.duet import RELATIVE, Stretch
 from pinchpoint.model.errors import BROKEN, HostLostError, PinchpointError, RequirementError
 from pinchpoint.model.measurement import Bound, Metric
 from pinchpoint.model.result import Outcome, RateStatus, ScenarioResult
-from pinchpoint.model.scenario import LAB, Relative, Scenario
+from pinchpoint.model.scenario import Relative, Scenario
+from pinchpoint.model.site import LAB
 from pinchpoint.model.trial import Trial, TrialValidity
+from pinchpoint.model.warning import Warn
 from pinchpoint.run.duet import Duet
 from pinchpoint.run.explaining import experiment_of
 from pinchpoint.run.interleaved import measure_turns, overload
@@ -63,7 +65,7 @@ class ReferenceBench:
             setup, engine = planned(machines, reference, silent)
             self._bench = made.enter_context(live_bench(setup, engine, silent))
             made.enter_context(frozen(setup))
-            self._connection = machines.connection(reference.remote)
+            self._connection = machines.connection(reference.site)
             self._stack = made.pop_all()
 
     @property
@@ -74,7 +76,7 @@ class ReferenceBench:
     @property
     def is_gone(self) -> bool:
         """Whether its host was lost meanwhile, even if it is connected again: it has undone the bench itself."""
-        return self._machines.connection(self.scenario.remote) != self._connection
+        return self._machines.connection(self.scenario.site) != self._connection
 
     def drop(self) -> None:
         """Remove it. Raises BenchError for what remains."""
@@ -125,7 +127,8 @@ class ReferenceBench:
             warnings, metrics = (*searched.warnings, *warnings), (*ratio, *searched.metrics)
             return replace(searched, metrics=metrics, warnings=warnings, wall_s=wall_s)
         if turns:  # which are the answer where slices give no ratio, so that it is no result that they do not
-            warnings += tuple(f"no ratio of slices: {metric.note}" for metric in ratio if metric.bound is Bound.REFUSED)
+            refused = [metric for metric in ratio if metric.bound is Bound.REFUSED]
+            warnings += tuple(Warn.NO_SLICE_RATIO.of(metric.note) for metric in refused)
             ratio = tuple(metric for metric in ratio if metric.bound is not Bound.REFUSED)
         metrics = (*ratio, *_explaining(trials, device_of(unit)))
         result = result_of(unit, trials, wall_s, metrics, warnings)
@@ -204,7 +207,7 @@ class References:
         if why := self._why_not_beside(reference, unit, task):
             self._drop()
             result = self._run_one(unit, task)
-            return replace(result, warnings=(*result.warnings, f"no relative rate: {why}"))
+            return replace(result, warnings=(*result.warnings, Warn.NO_RELATIVE_RATE.of(why)))
         assert self._standing is not None
         mine = [stretch for stretch in self._stretches if stretch.scenario == unit.name]
 
@@ -246,7 +249,7 @@ class References:
         if result.outcome is not Outcome.MEASURED:
             return result
         if why := why_no_duet(unit, unit):
-            return replace(result, warnings=(*result.warnings, f"no relative rate: {why}"))
+            return replace(result, warnings=(*result.warnings, Warn.NO_RELATIVE_RATE.of(why)))
         if reference is None and any(rate.status is RateStatus.AT_LEAST for rate in result.rates):
             return replace(result, metrics=(not_overloaded(result.most_offered_fps), *result.metrics))
         reference = self._reference.setdefault(unit.point.group, reference or unit)
@@ -285,7 +288,7 @@ class References:
 
 def _lost(reference: Scenario) -> HostLostError:
     """Of a reference whose host may be connected again, but has undone its bench."""
-    where = reference.remote.address if reference.remote else LAB
+    where = reference.site.address or LAB
     return HostLostError(f"{where} was lost while the reference {reference.name} stood there", f"ssh {where} true")
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pinchpoint.bench.builder import describe, plan
 from pinchpoint.dut import nics
 from pinchpoint.dut.registry import device_of
-from pinchpoint.dut.setup import Setup, prepare
+from pinchpoint.dut.setup import EngineEnd, Setup, prepare
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host import facts
 from pinchpoint.host.machines import Machines
@@ -19,8 +19,10 @@ from pinchpoint.model import units
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.offload import Offload, OffloadTruth
 from pinchpoint.model.result import Ceiling, ScenarioResult
-from pinchpoint.model.scenario import LAB, EngineSite, Remote, Scenario
+from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.site import Remote, Site
 from pinchpoint.model.study import Need
+from pinchpoint.model.warning import ResultWarning, Warn
 from pinchpoint.run.ceiling import CeilingTest
 
 PlanBench = Callable[[Scenario, Machines], Setup]
@@ -70,9 +72,10 @@ def planned(
 
     Raises what `prepare` raises, and EngineError without an engine.
     """
-    for remote in filter(None, scenario.remotes):
+    for remote in filter(None, (site.remote for site in scenario.sites)):
         task.note_facts(host_facts_of(machines, remote))
-    engine = [] if scenario.engines else [find_engine(machines.opened(scenario.remote))]
+    here = scenario.site
+    engine = [find_engine(machines.opened(here))] if scenario.has_engine_at(here) else []
     setup = plan_bench(scenario, machines)
     task.note_plan(scenario.name, tuple(planned_lines(setup)))
     task.note_facts({**setup.facts, **setup.bench.facts()})
@@ -83,12 +86,11 @@ def bench_of(setup: Setup, offload: OffloadTruth | None) -> dict[Need, int]:
     """What a bench has of that on which a conclusion may rest. CPUs and NUMA nodes of a guest are emulated."""
     scenario, host = setup.scenario, setup.places.machine
     guest, topology = scenario.guest, read_topology(host)
-    at_cables = (*(port.pci or port.interface for port in scenario.ports), *(end.interface for end in scenario.hosts))
     return {
         Need.CPUS: 1 if guest else len(host.cpus()),
         Need.NUMA_NODES: 1 if guest else len(topology.with_cpus),
         Need.KERNEL_DATAPATH: int(device_of(scenario).is_in_kernel(scenario)),
-        Need.NIC: int(any(at_cables)),
+        Need.NIC: int(any(link.device.nics or link.device.interface for link in scenario.links)),
         Need.HARDWARE_OFFLOAD: int(offload is not None and offload.word is Offload.PROVEN),
     }
 
@@ -96,30 +98,31 @@ def bench_of(setup: Setup, offload: OffloadTruth | None) -> dict[Need, int]:
 def _engine_settings(setup: Setup) -> dict[str, str]:
     """The NICs of engines on other hosts than the device's, as read back there."""
     ends = (end for end in setup.engines if end.resources)
-    by_end = (nics.settings(end.host, nics.of_engine(setup.scenario, end.site)) for end in ends)
+    by_end = (nics.settings(end.host, nics.at(setup.scenario, end.site)) for end in ends)
     return {key: words for settings in by_end for key, words in settings.items()}
 
 
 def planned_lines(setup: Setup) -> Iterator[str]:
-    """The plan of a bench, as people read it; of one that spans hosts, host by host."""
+    """The plan of a bench, as people read it; of one on several machines, machine by machine."""
     for end in setup.engines:
         if end.resources:
-            yield f"on {end.site.host}: {_what_of(end.site)}"
+            yield f"on {end.site.name}: {_what_of(setup.scenario, end)}"
             yield from describe(plan((), end.resources))
-    if setup.engines:
-        here = [_what_of(end.site) for end in setup.engines if not end.resources]
-        yield f"on {setup.scenario.remote.name if setup.scenario.remote else LAB}: {', '.join(('device', *here))}"
+    if setup.scenario.is_multi_host:
+        here = [_what_of(setup.scenario, end) for end in setup.engines if not end.resources]
+        yield f"on {setup.scenario.site.name}: {', '.join(('device', *here))}"
     yield from describe(plan((), setup.resources))
 
 
-def _what_of(site: EngineSite) -> str:
-    return f"engine towards {', '.join(site.ports)}" if site.ports else f"host {', '.join(site.ends)}"
+def _what_of(scenario: Scenario, end: EngineEnd) -> str:
+    ends = ", ".join(host.name for host in scenario.ends_at(end.site))
+    return f"engine towards {', '.join(end.ports)}" if end.ports else f"host {ends}"
 
 
 def host_facts_of(machines: Machines, remote: Remote) -> dict[str, str]:
     """What the other machine is, for the record: `run.json` has the lab's own."""
     shown = ("processor", "cpus", "kernel", "system", "numa nodes", "virtual machine")
-    host_facts = facts.host_facts(machines.opened(remote))
+    host_facts = facts.host_facts(machines.opened(Site(remote)))
     told = {f"host {remote.name}": "; ".join((remote.address, *(f"{key} {host_facts[key]}" for key in shown)))}
     others = host_facts.keys() - {*shown, "memory", "kernel options"}
     told |= {f"{key} of {remote.name}": words for key, words in host_facts.items() if key in others}
@@ -130,18 +133,20 @@ def host_facts_of(machines: Machines, remote: Remote) -> dict[str, str]:
     return told
 
 
-def ceilings_of(scenario: Scenario, task: Task, ceiling_test: CeilingTest | None) -> tuple[tuple[Ceiling, ...], str]:
-    """What is known of the generator as the search begins; and why nothing is, empty if something is.
+def ceilings_of(
+    scenario: Scenario, task: Task, ceiling_test: CeilingTest | None
+) -> tuple[tuple[Ceiling, ...], ResultWarning | None]:
+    """What is known of the generator as the search begins; and why nothing is, None if something is.
 
     A search that an earlier run began continues with what it knew then: its recorded trials answer
     no other questions than it asked with that.
     """
     if task.trials and task.ceilings is not None:
         unknown = ceiling_test is not None and isinstance(scenario.measure, Rates) and not task.ceilings
-        return task.ceilings, "no ceiling of the generator was known when this search began" if unknown else ""
+        return task.ceilings, Warn.CEILING_UNKNOWN_BEFORE.of() if unknown else None
     if ceiling_test and scenario.is_cabled:
-        return (), "the generator's own ceiling is not measured where its ports are at cables"
-    return ceiling_test.before(scenario, task.listener) if ceiling_test else ((), "")
+        return (), Warn.CEILING_AT_LINKS.of()
+    return ceiling_test.before(scenario, task.listener) if ceiling_test else ((), None)
 
 
 def _attach_dumps(bench: Standing) -> None:

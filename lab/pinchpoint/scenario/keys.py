@@ -14,7 +14,7 @@ from pinchpoint.model.groups import grouped
 from pinchpoint.model.measurement import CONFIDENCE
 from pinchpoint.model.scenario import PACKED, SPLIT, NumaPlacement, Scenario, SearchMethod
 from pinchpoint.scenario import sweep_keys
-from pinchpoint.scenario.service_keys import BACKEND, ESTABLISHED, SERVICE
+from pinchpoint.scenario.service_keys import BACKEND, ESTABLISHED, NOT_MEASURED, SERVICE
 from pinchpoint.scenario.stream_keys import FRAMES, STREAM, WRITTEN_ELSEWHERE
 
 
@@ -263,7 +263,7 @@ def foreign(kind: str) -> dict[str, str]:
     of_others = grouped((name, f'"{other}"') for other in registry.kinds() for name in _names(other) - mine)
     told = f'this one is "{kind}"'
     elsewhere = {name: f"it belongs to a device of kind {' or '.join(of)}, {told}" for name, of in of_others.items()}
-    return {**WRITTEN_ELSEWHERE, **elsewhere}
+    return {**WRITTEN_ELSEWHERE, **NOT_MEASURED, **elsewhere}
 
 
 def _names(kind: str) -> set[str]:

@@ -7,6 +7,7 @@ import msgspec
 
 from pinchpoint.dut import registry
 from pinchpoint.measure import registry as measures
+from pinchpoint.model import former
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Dut, Measure, Scenario
 
@@ -40,7 +41,8 @@ def from_plain(plain: Mapping[str, object]) -> Scenario:
         raise NotImplementedError
 
     try:
-        scenario = msgspec.convert({**plain, "measure": plain.get(_table(kind, measure.name))}, Scenario, dec_hook=read)
+        whole = {**former.with_sites(plain), "measure": plain.get(_table(kind, measure.name))}
+        scenario = msgspec.convert(whole, Scenario, dec_hook=read)
         ports = msgspec.convert(plain.get("ports", ()), tuple[types.port, ...])  # type: ignore[name-defined]
         hosts = msgspec.convert(plain.get("hosts", ()), tuple[types.host, ...])  # type: ignore[name-defined]
         return replace(scenario, ports=ports, hosts=hosts)

@@ -9,7 +9,7 @@ from pathlib import Path as FilePath
 from typing import Final
 
 from pinchpoint.dut import registry, vm
-from pinchpoint.dut.checks import check_machines, remote_of, sites_of
+from pinchpoint.dut.checks import check_machines, sites
 from pinchpoint.dut.device import RawScenario, Read
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Table
@@ -17,7 +17,8 @@ from pinchpoint.keys.reader import Element, Reader, Values, lookup
 from pinchpoint.keys.source import Source, read_text, show
 from pinchpoint.measure import registry as measures
 from pinchpoint.measure.kind import Arrays, needed
-from pinchpoint.model.scenario import LAB, Engine, Guest, Measure, Point, Scenario, Search, Stream, Validity
+from pinchpoint.model.scenario import Engine, Guest, Measure, Point, Scenario, Search, Stream, Validity
+from pinchpoint.model.site import LAB
 from pinchpoint.scenario import keys, service_keys, stream_keys
 from pinchpoint.scenario.keys import MACHINE, SEARCH
 from pinchpoint.scenario.service_keys import ByTable
@@ -82,14 +83,15 @@ def scenario_of(source: Source) -> Scenario | None:
     vm.check(raw, device)
     machines = _machines(reader, tables, arrays)
     over_engines, by_any = bool(measure and measure.over_engines), bool(measure and measure.by_any_engine)
+    for element in arrays["stream"] if machines else ():
+        if element.values.get("pcap") is not None:
+            source.problem((*element.at, "pcap"), "expected none where a machine besides this one takes part")
     check_machines(raw, machines, device, over_engines=over_engines, by_any_engine=by_any)
     if source.problems:
         return None
     assert measure is not None, "a wrong one is a problem"
     scenario = _scenario(reader, measure.made(**tables[own]), tables, arrays, made())
-    scenario = replace(scenario, remote=remote_of(tables[""]["runs_on"], machines))
-    remotes = {name: remote for name in machines if (remote := remote_of(name, machines))}
-    return replace(scenario, engines=tuple(sites_of(scenario, remotes)))
+    return replace(scenario, sites=sites(raw, machines))
 
 
 def _machines(reader: Reader, tables: ByTable, arrays: Arrays) -> dict[str, Values]:

@@ -6,7 +6,7 @@ from typing import Final
 
 from pinchpoint.dut import registry
 from pinchpoint.dut.device import Device
-from pinchpoint.dut.services import Option
+from pinchpoint.dut.services import Option, Services
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Computed, Key, Table, Unset
 from pinchpoint.keys.lexical import Path
@@ -14,14 +14,16 @@ from pinchpoint.keys.reader import Element, Values
 from pinchpoint.keys.source import Source
 from pinchpoint.measure import registry as measures
 from pinchpoint.measure.kind import Arrays, MeasureKind, needed
-from pinchpoint.model import addresses
+from pinchpoint.model import addresses, units
 from pinchpoint.model.limits import too_few
-from pinchpoint.model.scenario import Backend, Established, Family, Mode, Range, Scheduler, Segment, Service
+from pinchpoint.model.scenario import Backend, Closer, Established, Family, Mode, Range, Scheduler, Segment, Service
 
 ByTable = Mapping[str, Values]
 """The values of tables by their names."""
 SERVED: Final = tuple(measure.name for measure in measures.measures() if measure.is_served)
 """The measures that open connections to a service."""
+CHECKED: Final = ("verify", "change")
+"""The measures beside which a balancer may open connections of its own."""
 THROUGH: Final = tuple(measure.name for measure in measures.measures() if measure.through_service)
 """The measures whose frames may be those of connections that stand."""
 SHORTEST: Final = 76  # bytes of a TCP frame: headers of 54, the engine's signature of 18, the check sequence
@@ -34,12 +36,17 @@ _OWN: Final = Unset("the device's own")
 
 SERVICE: Final = Table(
     "service",
-    "What the device balances: one virtual server, the same words for every kind of device.",
+    "What the device balances: one virtual server, or several with the same backends; the same words for every kind of "
+    "device.",
     (
-        Key("address", kinds.ip(), "Address of the virtual server."),
-        Key("port", kinds.integer(1, 65535), "Its port."),
+        Key("address", kinds.ip_range(), "Address of the virtual server; of several a range."),
+        Key("port", kinds.udp_range(),
+            "Its port; a range makes each a virtual server, at every address. Each client has another one, and the "
+            "next one with its next port."),
         Key("scheduler", kinds.word(*Scheduler),
-            "\"round-robin\": one backend after the other; \"hash\": by the client's address and port.",
+            "\"round-robin\": one backend after the other; \"hash\": by the client's address and port; "
+            "\"source-hash\": by its address alone, so that a client stays with a backend; \"least-connections\": the "
+            "backend with the fewest open ones.",
             Scheduler.ROUND_ROBIN.value),
         Key("mode", kinds.word(*Mode),
             "\"full-nat\": backends see an address of `local`; \"dnat\": they see the client's; \"direct-return\": "
@@ -55,12 +62,28 @@ SERVICE: Final = Table(
         Key("opening_s", _SECONDS, "How long it remembers a SYN that is not followed up, seconds.", _OWN),
         Key("established_s", _SECONDS, "How long it remembers a connection on which nothing is sent, seconds.", _OWN),
         Key("closed_s", _SECONDS, "How long it remembers a connection that has closed, seconds.", _OWN),
+        Key("health_s", kinds.number(0.1, 5),
+            "How often the device checks its backends, seconds: by connections of its own, or by trying again after "
+            "that time a backend that failed; docs/balancers.md says which. `change` shows how soon a failure is "
+            "noticed.", Unset("never")),
+        Key("closes", kinds.word(*Closer),
+            "Which side closes a connection first: the client once it has its last answer, or the backend with that. A "
+            "proxy whose backends close first keeps no port in TIME-WAIT.", Closer.CLIENT.value),
         Key("client_port", kinds.port_name(), "The [[port]] behind which the clients are.", Computed("the first")),
         Key("server_port", kinds.port_name(), "The [[port]] behind which the backends are.", Computed("the second")),
     ),
     measures=SERVED,
     also=THROUGH,
 )  # fmt: skip
+NOT_MEASURED: Final[Mapping[str, str]] = {
+    "service.protocol": "the engine opens TCP connections, and asks nothing by UDP",
+    "service.tls": "the engine has no TLS: it measures the connections below it",
+    "service.proxy_protocol": "the engine's backends do not read it",
+    "service.vlan": "the engine's connections have no tags",
+    "service.timestamps": "the engine's segments have no TCP time stamps",
+    "service.tcp_tw_reuse": "sysctls of TIME-WAIT are recorded, not set; service.closes says which side has it",
+}
+"""Keys that one would look for in [service], and why there are none."""
 ESTABLISHED: Final = Table(
     "established",
     "Connections to the [service] that are opened before frames are measured, and stand. The frames are TCP segments "
@@ -81,6 +104,7 @@ BACKEND: Final = Table(
     (
         Key("address", kinds.ip(), "Its address, of the family of `service.local`."),
         Key("port", kinds.integer(1, 65535), "Its port.", 80),
+        Key("weight", kinds.integer(1, 256), "Its share of the connections, relative to those of the others.", 1),
     ),
     at_most=256,
     measures=SERVED,
@@ -96,6 +120,9 @@ def check(source: Source, device: Device, tables: ByTable, arrays: Arrays) -> No
             source.problem(("established",), "expected a [service] to which the connections are opened")
         return
     _check_can(source, device, service)
+    _check_virtual(source, device, measure, service)
+    _check_shares(source, device, service, arrays["backend"])
+    _check_beside(source, measure, service)
     if measure in THROUGH:
         _check_standing(source, device, measure, tables, arrays)
     _check_ports(source, service, arrays["port"])
@@ -112,6 +139,16 @@ def check(source: Source, device: Device, tables: ByTable, arrays: Arrays) -> No
         _check_direct(source, measure, tables, arrays["backend"])
     _check_once(source, arrays["backend"])
     check_addresses(source, service, arrays["backend"])
+
+
+def _check_beside(source: Source, measure: str, service: Values) -> None:
+    """What the measure counts is of its own connections, and what it judges is promised."""
+    if measure not in CHECKED and service.get("health_s") is not None:
+        problem = f'expected none with measure = "{measure}": the device\'s own connections would be counted'
+        source.problem(("service", "health_s"), problem)
+    if measure == "change" and service.get("scheduler") == Scheduler.SOURCE:
+        problem = f'expected another scheduler with measure = "{measure}": shares of connections are not promised'
+        source.problem(("service", "scheduler"), problem)
 
 
 def check_pool(
@@ -149,6 +186,40 @@ def _check_can(source: Source, device: Device, service: Values) -> None:
             source.problem(("service", option), f"{device.kind} has no such setting{others}")
 
 
+def _check_virtual(source: Source, device: Device, measure: str, service: Values) -> None:
+    """The device has as many virtual servers, and the engine can tell them apart."""
+    address, port, can = service.get("address"), service.get("port"), device.keys.services
+    if port and not port.first:
+        source.mismatch(("service", "port"), "ports from 1 on: port 0 is reserved", f"{port.first}-{port.last}")
+    if address is None or port is None or can is None or (count := address.count * port.count) == 1:
+        return
+    one = f'with mode = "{Mode.DIRECT}"' if service.get("mode") == Mode.DIRECT else ""
+    one = f'with measure = "{measure}", whose frames are all for one' if measure in THROUGH else one
+    if one or count > can.most_virtual:
+        several = ", ".join(kind for kind in registry.kinds() if _services(kind).most_virtual > 1)
+        most = f"at most {units.counted(can.most_virtual, 'virtual server')} of {device.kind}; {several} have several"
+        expected = f"one virtual server {one}" if one else most
+        source.mismatch(("service", "address"), expected, f"{count:,} (addresses times ports)")
+
+
+def _services(kind: str) -> Services:
+    return registry.device(kind).keys.services or Services((), ())
+
+
+def _check_shares(source: Source, device: Device, service: Values, backends: Sequence[Element]) -> None:
+    """The device has weights, and it is known what they do."""
+    uneven = [element for element in backends if element.values.get("weight", 1) != 1]
+    can = device.keys.services
+    if not uneven or can is None:
+        return
+    if not can.has_weights:
+        able = ", ".join(kind for kind in registry.kinds() if _services(kind).has_weights)
+        source.mismatch((*uneven[0].at, "weight"), f"1 of {device.kind}; {able} have weights", "another")
+    elif service.get("scheduler") == Scheduler.LEAST:
+        problem = f'expected 1 with scheduler = "{Scheduler.LEAST}": what a weight does there is not verified'
+        source.problem((*uneven[0].at, "weight"), problem)
+
+
 def _able(what: str, word: str) -> str:
     """The kinds of device whose `Services` have that word among the `what`."""
     services = {kind: registry.device(kind).keys.services for kind in registry.kinds()}
@@ -168,9 +239,9 @@ def _check_once(source: Source, backends: Sequence[Element]) -> None:
 
 def _check_families(source: Source, device: Device, service: Values, backends: Sequence[Element]) -> None:
     """Clients are of the service's family, local addresses and backends of one, and the device translates between."""
-    front = service.get("address")
-    if front is None:
+    if (virtual := service.get("address")) is None:
         return
+    front = addresses.shown(virtual.first)
     clients, local = (span and span.as_addresses() for span in (service.get("clients"), service.get("local")))
 
     def alike(at: Path, address: str, other: str, expected: str) -> None:
@@ -196,7 +267,8 @@ def _check_families(source: Source, device: Device, service: Values, backends: S
 
 def _check_direct(source: Source, measure: str, tables: ByTable, backends: Sequence[Element]) -> None:
     """Frames keep their addresses and ports, so a backend is identified by its Ethernet address."""
-    port, seen = tables["service"].get("port"), set[str]()
+    ports, seen = tables["service"].get("port"), set[str]()
+    port = ports.first if ports else None
     why = f'mode = "{Mode.DIRECT}", which changes no port and finds a backend by its Ethernet address'
     for element in backends:
         address, own = element.values.get("address", ""), element.values.get("port")
@@ -216,7 +288,7 @@ def _check_programs(source: Source, measure: str, service: Values) -> None:
     if service.get("mode") == Mode.DIRECT:
         problem = f'expected false with mode = "{Mode.DIRECT}": real servers have no way to the client past the device'
         source.problem((measure, "programs"), problem)
-    if addresses.is_v6(service.get("address", "")):
+    if _is_v6(service):
         source.problem((measure, "programs"), "expected false with a service of IPv6: the engine verifies it")
 
 
@@ -227,7 +299,7 @@ def _check_standing(source: Source, device: Device, measure: str, tables: ByTabl
         why = f"{device.kind} ends each connection and opens one of its own, so that no frame passes through it"
         source.mismatch(("measure",), f"{of_connections}: {why}", measure)
     needed(source, {"backend": 1}, arrays)
-    if addresses.is_v6(tables["service"].get("address", "")):
+    if _is_v6(tables["service"]):
         expected = f"{of_connections} with a service of IPv6: the frames of others are IPv4"
         source.mismatch(("measure",), expected, measure)
     if arrays["stream"]:
@@ -249,7 +321,7 @@ def streams(tables: ByTable) -> list[Element]:
     needs = {"address", "port", "clients", "client_ports", "client_port", "server_port"}
     if not (needs <= service.keys() and {"connections", "frame_bytes"} <= established.keys()):
         return []
-    if addresses.is_v6(service["address"]):  # refused
+    if _is_v6(service):  # refused
         return []
     clients, ports, count = service["clients"], service["client_ports"], established["connections"]
     values: Values = {
@@ -260,14 +332,19 @@ def streams(tables: ByTable) -> list[Element]:
         "eth_src": "02:00:00:00:00:01",
         "eth_dst": "02:00:00:00:00:02",  # until the device says where the service is
         "ipv4_src": clients,
-        "ipv4_dst": Range(addresses.number(service["address"]), 1),
+        "ipv4_dst": Range(service["address"].first, 1),
         "udp_src": Range(ports.first, min(ports.count, -(-count // clients.count))),
-        "udp_dst": Range(service["port"], 1),
+        "udp_dst": Range(service["port"].first, 1),
         "order": ("ipv4_src", "udp_src", "ipv4_dst", "udp_dst"),
         "flows": count,
         "segment": _EXPECTED,
     }
     return [Element(("established",), values)]
+
+
+def _is_v6(service: Values) -> bool:
+    virtual = service.get("address")
+    return virtual is not None and addresses.is_v6(virtual.as_addresses())
 
 
 def established_of(tables: ByTable) -> Established | None:
@@ -291,7 +368,12 @@ def _check_ports(source: Source, service: Values, ports: Sequence[Element]) -> N
 def service_of(tables: ByTable, arrays: Arrays) -> Service | None:
     """What the file says; None where the measure opens no connections."""
     backends = tuple(Backend(**backend.values) for backend in arrays["backend"])
-    return Service(**tables["service"], backends=backends) if tables["service"] else None
+    if not tables["service"]:
+        return None
+    values = {**tables["service"]}
+    virtual, ports = values.pop("address"), values.pop("port")
+    counts = {"address_count": virtual.count, "port_count": ports.count}
+    return Service(addresses.shown(virtual.first), ports.first, **values, **counts, backends=backends)
 
 
 _BROADCAST: Final = "255.255.255.255"
@@ -303,7 +385,7 @@ def check_addresses(source: Source, service: Values, backends: Sequence[Element]
     for number, (at, name, span) in enumerate(parties):
         ends = (addresses.shown(span.first), addresses.shown(span.last))
         if special := next((end for end in ends if _special(end)), ""):
-            expected = "unicast addresses" if name in ("service.clients", "service.local") else "a unicast address"
+            expected = "a unicast address" if span.count == 1 else "unicast addresses"
             source.mismatch(at, f"{expected}, not {_special(special)}", special)
         for _, other_name, other in parties[:number]:
             if {name, other_name} == {"backend.address"} or {name, other_name} == {"service.address", "service.local"}:
@@ -330,9 +412,7 @@ def _special(address: str) -> str:
 
 
 def _parties(service: Values, backends: Sequence[Element]) -> Iterator[tuple[Path, str, Range]]:
-    if "address" in service:
-        yield ("service", "address"), "service.address", Range(addresses.number(service["address"]), 1)
-    for key in ("local", "clients"):
+    for key in ("address", "local", "clients"):
         if service.get(key) is not None:
             yield ("service", key), f"service.{key}", service[key]
     for backend in backends:

@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from ipaddress import ip_network
 from itertools import combinations
+from pathlib import Path as FilePath
 from typing import Any, Final
 
 from pinchpoint.dut.attach import HEADERS as ETHERNET_BYTES
@@ -50,6 +52,11 @@ _NAMED: Final = {
     "vlan": "a VLAN tag", "ipv4": "an IPv4 header", "ipv6": "an IPv6 header", "tcp": "a TCP header",
     "icmp": "an ICMP header", "icmpv6": "an ICMPv6 header",
 }  # fmt: skip
+_REPLAYED: Final = frozenset(
+    ("from", "to", "frame_bytes", "share", "burst_frames", "arrivals", "seed", "pcap", "pcap_source", "pcap_others")
+)
+_STANDARD_BYTES: Final = 1518  # of the longest frame of Ethernet (IEEE 802.3, 3.2.7)
+_SIDE: Final = re.compile("interface:[0-9]{1,5}|[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}")
 _FIELD: Final = re.compile(r"[a-z0-9]+(\[[0-9]{1,2}\])?\.[a-z_]+")
 
 
@@ -115,6 +122,17 @@ def _order() -> Kind:
     return kinds.listed(expected, names, may_be_empty=True)
 
 
+def _is_side(value: str) -> bool:
+    """Whether it names who sent frames of a capture."""
+    if _SIDE.fullmatch(value):
+        return True
+    try:
+        ip_network(value, strict=False)
+    except ValueError:
+        return False
+    return True
+
+
 def _header_keys() -> Iterator[Key]:
     for key, (header, name) in KEYS.items():
         row = HEADERS[header].fields[name]
@@ -151,6 +169,20 @@ STREAM: Final = Table(
             Computed("true where Ethernet addresses alone vary")),
         Key("burst_frames", kinds.integer(1, 1_000_000),
             "Frames that fall due together, at the same mean rate.", 1),
+        Key("arrivals", kinds.word("steady", "poisson", "captured"),
+            "When frames fall due: at equal distances, at random times that do not depend on each other (a Poisson "
+            "process of the same mean rate), or as far apart as in the capture, which is as fast as the load asks for.",
+            Computed("steady; with `pcap` captured, unless burst_frames or the measure say when")),
+        Key("pcap", kinds.texts(
+                "the path of a file, from the scenario's folder", lambda value: kinds.is_plain(value) and value != ""),
+            "A capture (pcap, pcapng) whose frames are sent as they are and in their order, again and again, in place "
+            "of frames made of headers. Where the payload allows it they carry the engine's signature; others are "
+            "counted by what devices leave alone of them. `frame_bytes` is then the longest that it may have, by "
+            "default 1518, and the share of a side as many as its frames.", Unset("frames made of headers")),
+        Key("pcap_source", kinds.texts(
+                'an IP address or network, an Ethernet address, or "interface:N" of a pcapng file', _is_side),
+            "Who sent the frames of the capture that this stream sends.", Unset("all frames")),
+        Key("pcap_others", kinds.boolean(), "All frames of the capture that pcap_source did not send.", False),
         Key("seed", kinds.integer(0, (1 << 63) - 1), "Of random values: the same seed gives the same frames.", 0),
         Key("wrong_checksums", kinds.listed(
                 'a list of "ipv4" and "l4"', kinds.word("ipv4", "l4"), may_be_empty=True),
@@ -164,8 +196,6 @@ WRITTEN_ELSEWHERE: Final[Mapping[str, str]] = {
         f"stream.{header}_{name}": f"write {row.key}" if row.key else f"write {{{header} = {{{name} = ...}}}} in layers"
         for header, kind in HEADERS.items() for name, row in kind.fields.items() if row.key != f"{header}_{name}"
     },
-    "stream.arrivals": "frames are sent at equal distances or in bursts (burst_frames); there are no Poisson arrivals",
-    "stream.pcap": "captures are not replayed; list the headers of the frames in layers",
 }  # fmt: skip
 """What one might write, and what there is instead."""
 
@@ -185,16 +215,48 @@ def check(
             source.problem((*at, "to"), f'expected a port other than "from", found "{stream["tx_port"]}" in both')
         if "segment" in stream:  # of connections that stand
             _check_size(source, at, stream, 0, most_bytes)
-        elif layers := _layers_of(source, element):
+            continue
+        if layers := _layers_of(source, element):
             _settle(source, element, layers, most_bytes, backend)
+        _check_replay(source, element, most_bytes, backend)
+
+
+def _check_replay(source: Source, element: Element, most_bytes: int, backend: str | None) -> None:
+    """A replay has a capture, and nothing that its frames would have to be made for. Fills in its defaults."""
+    at, stream, written = element.at, element.values, _written(source, element.at)
+    if stream.get("pcap") is None:
+        for key in ("pcap_source", "pcap_others"):
+            if stream.get(key):
+                source.problem((*at, key), "expected pcap beside it, found none")
+        if stream.get("arrivals") == "captured":
+            source.mismatch((*at, "arrivals"), '"steady" or "poisson" without pcap', "captured")
+        return
+    stream["pcap"] = str(FilePath(source.path).absolute().parent / stream["pcap"])
+    for key in written.keys() - _REPLAYED:
+        source.problem((*at, key), f"expected no {key} with pcap: the frames of a capture are sent as they are")
+    if stream.get("sizes"):
+        source.mismatch((*at, "frame_bytes"), "one size with pcap, the longest", written["frame_bytes"])
+    if stream.get("pcap_others") and stream.get("pcap_source") is None:
+        source.problem((*at, "pcap_others"), "expected pcap_source beside it, found none")
+    if backend == "xdp_live":
+        source.problem((*at, "pcap"), 'expected none where the kernel makes the frames (engine.backend = "xdp_live")')
+    if "frame_bytes" not in written:
+        stream["frame_bytes"] = min(_STANDARD_BYTES, most_bytes)
+    stream.setdefault("arrivals", "captured" if stream.get("burst_frames", 1) == 1 else "steady")
 
 
 def check_paced(source: Source, streams: Sequence[Element], measure: MeasureKind) -> None:
-    """Bursts are not asked for where the measure has its own."""
+    """Frames fall due in one way, and in none where the measure has its own."""
     for element in streams:
-        if measure.paces and (frames := element.values.get("burst_frames", 1)) > 1:
-            expected = f'1 with measure = "{measure.name}", which says itself when frames fall due'
-            source.mismatch((*element.at, "burst_frames"), expected, frames)
+        if measure.paces and element.values.get("pcap") and "arrivals" not in _written(source, element.at):
+            del element.values["arrivals"]
+        frames, arrivals = element.values.get("burst_frames", 1), element.values.get("arrivals", "steady")
+        if frames > 1 and arrivals != "steady":
+            source.mismatch((*element.at, "arrivals"), '"steady" with burst_frames', arrivals)
+        for key, default, value in (("burst_frames", 1, frames), ("arrivals", "steady", arrivals)):
+            if measure.paces and value != default:
+                expected = f'{toml_of(default)} with measure = "{measure.name}", which says itself when frames fall due'
+                source.mismatch((*element.at, key), expected, value)
 
 
 def _settle(source: Source, element: Element, layers: Layers, most_bytes: int, backend: str | None) -> None:

@@ -30,6 +30,11 @@ def level(value: Any) -> Level:
     return cast(Level, value)
 
 
+def _no_truth(value: Level) -> Level:
+    check(not isinstance(value, bool))
+    return value
+
+
 def levels() -> Kind:
     """Different levels, in their order."""
 
@@ -119,11 +124,10 @@ def prose() -> Kind:
 
 
 _STEM: Final = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
-LEVEL_NAME: Final = kinds.texts(
-    f"one line of text, 1 to {LONGEST_LEVEL} characters",
-    lambda text: level(text) == text,
-    minLength=1,
-    maxLength=LONGEST_LEVEL,
+LEVEL_NAME: Final = Kind(
+    f"one line of text, 1 to {LONGEST_LEVEL} characters, or a number",
+    lambda value: _no_truth(level(value)),
+    schema={**_LEVEL, "type": ["number", "string"]},
 )
 FACTOR_NAME: Final = kinds.matching(
     r"[A-Za-z][A-Za-z0-9 _-]{0,39}", "1 to 40 letters, digits, blanks, - or _, the first one a letter"
@@ -224,7 +228,19 @@ PUBLISHED = Table(
     at_most=256,
 )  # fmt: skip
 
-FINDING_KINDS: Final = ("fall", "knee", "compare", "cost", "caches", "flat", "growth", "method", "impossible", "limit")
+FINDING_KINDS: Final = (
+    "fall",
+    "knee",
+    "compare",
+    "cost",
+    "caches",
+    "flat",
+    "growth",
+    "method",
+    "verified",
+    "impossible",
+    "limit",
+)
 """As findings/findings.py computes them."""
 
 FINDING = Table(

@@ -10,12 +10,13 @@ from statistics import median
 
 from pinchpoint.model.measurement import Interval
 from pinchpoint.model.trial import Trial
+from pinchpoint.search.claims import BESIDE
 from pinchpoint.search.slices import late_fps
+from pinchpoint.search.track import EXACT
 
 REST = 5.0  # trials that a rest lasts: longer than what a device is likely to remember
-APART = 0.03  # relative: the loads of a pair, below and above the estimate
+APART = BESIDE  # relative: the loads of a pair, below and above the estimate
 PAIRS = 4  # all of which must show it: a device that moves does so by chance in one of 250
-NO_FINER = 0.01  # relative: what late slices measure
 
 
 class Role(Enum):
@@ -29,7 +30,7 @@ class Role(Enum):
 
 
 PAIR = (Role.OVERLOAD, Role.AFTER_OVERLOAD, Role.REST, Role.AFTER_REST)
-BOTH = (*(Role.REST, Role.AFTER_REST) * 3, Role.OVERLOAD, Role.AFTER_OVERLOAD)
+BOTH = (*PAIR[2:], *PAIR[:2])  # for as long as the budget lasts: both rates have trials beside them
 
 
 class Memory:
@@ -83,4 +84,4 @@ class Memory:
     def sustained(self) -> Interval:
         """What the device forwards late in an overload: between all that was measured, and no finer than slices are."""
         late = [late_fps(trial) for trial in self.overloads]
-        return Interval(median(late), min(late), max(late)).widened(NO_FINER, NO_FINER)
+        return Interval(median(late), min(late), max(late)).widened(EXACT, EXACT)

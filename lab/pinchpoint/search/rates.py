@@ -56,10 +56,10 @@ def find_rates(
         from pinchpoint.search import mlrsearch
 
         outcome = mlrsearch.find(measure, search, now_s, ceilings)
-    return replace(outcome, rates=tuple(accumulate(outcome.rates, _never_below)))
+    return replace(outcome, rates=tuple(accumulate(outcome.rates, never_below)))
 
 
-def _never_below(stricter: Rate, rate: Rate) -> Rate:
+def never_below(stricter: Rate, rate: Rate) -> Rate:
     """The same rate, at least that of the stricter loss ratio: what keeps one keeps the other."""
     if stricter.lower_fps is None or rate.lower_fps is None:
         return rate

@@ -2,44 +2,51 @@
 
 `track` holds what is known about the thresholds of trials; here loads are chosen, and what is known becomes rates
 (docs/method.md, "The search"). Every trial with a usable account counts, with what was offered. A search ends when the
-interval is narrower than search.relative_width and the trials beside the rate agree with it, or with its budget.
+interval is narrower than search.relative_width and the trials beside the rate agree with it, or with its budget, the
+last of which is spent beside rates that have too few trials there.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from statistics import median
 
 import numpy as np
 
 from pinchpoint.model import result, units
+from pinchpoint.model.measurement import Interval
 from pinchpoint.model.result import Band, Ceiling, LossFloor, Moment, Rate, RateStatus
 from pinchpoint.model.scenario import Search, SearchMethod
 from pinchpoint.model.trial import OVERLOADED, Cause, Trial
-from pinchpoint.search.claims import claim, constant_loss, share_near
-from pinchpoint.search.memory import REST, Memory, Role
-from pinchpoint.search.rates import Measure, SearchOutcome
+from pinchpoint.search import claims
+from pinchpoint.search.claims import SUPPORT, claim, constant_loss, near, nearest_supported, share_near
+from pinchpoint.search.memory import PAIR, PAIRS, REST, Memory, Role
+from pinchpoint.search.rates import Measure, SearchOutcome, never_below
 from pinchpoint.search.reach import Reach
 from pinchpoint.search.slices import loss_of, most_waiting
 from pinchpoint.search.track import OverTime, Seen, Track
 
 QUANTILES = (0.5, 0.35, 0.65, 0.5, 0.3, 0.7)  # of the threshold that the next trial will meet: loads on both sides
-BESIDE = (0.985, 1.015)  # of the rate: loads that show whether the claim holds, whatever the level is just then
+# Of the rate: loads that show whether the claim holds, whatever the level is just then; in the middle of its trials.
+BESIDE = (1 - claims.BESIDE / 2, 1 + claims.BESIDE / 2)
+WANTED = 2  # trials on either side of a rate, for which the last of a budget is spent: one may have been lucky
 BESIDE_EVERY, PDR_EVERY, HALF_EVERY = 3, 3, 8  # trials; a PDR needs fewer, since what it loses also says how much
 KNOWN_EVERY = 3  # turns of a rate that is known exactly enough: whether it still is
 HALF, NEARLY = 0.5, 0.8  # of a rate: loads that show what is lost far below it
-ESTIMATED = 12  # usable trials from which there is an estimate that loads are taken beside of
-RECENT = 3  # trials that an estimate, of which loads are shares, may be old
-ROOM = 30.0  # trials that the look for a memory takes, and the search after it
-BACK = 0.85  # of a load at which several trials in a row were not usable
 FEWEST = 6  # usable trials: of fewer, the ends are no 95 % interval of a median (2 / 2^5)
-QUIET = 22  # usable trials before a search may end early
-ENOUGH = 0.55  # of the width that was asked for: a search that ends as soon as it is reached ends rather by luck
+ESTIMATED = 2 * FEWEST  # usable trials from which there is an estimate that loads are taken beside of
+QUIET = PDR_EVERY * (FEWEST + 1) + 1  # usable trials before an early end: FEWEST of a PDR's own after the first one
+RECENT = 2  # trials that an estimate, of which loads are shares, may be old: it moves by less than loads differ
+ROOM = PAIRS * (len(PAIR) - 1 + REST)  # trials that the look for a memory takes at most
+BACK = 0.85  # of a load at which several trials in a row were not usable: five steps come below half of it
+NARROWEST = 0.5  # of the width that was asked for: loads were chosen to tell no narrower interval
+ENOUGH = 1.1 * NARROWEST  # of it: a search that ends as soon as its width is reached ends rather by luck
 STOOD_STILL = (Cause.RECEIVER_STOOD_STILL, Cause.RECEIVER_TAKEN)
-LONGEST_PAUSE = 20.0  # trials: of a longer pause, in which the search stood still, no level says more than of this
-DIGITS = 5  # of a load, significant
+LONGEST_PAUSE = 20.0  # trials in which the search stood still: in 4 s the fastest walk goes as far as a jump (track.py)
+DIGITS = 5  # of a load, significant: finer than what a trial resolves
 
 
 def find(
@@ -53,8 +60,8 @@ def find(
     """NDR and PDRs of whatever `measure` measures. Raises only what a trial raises."""
     run = _Run(measure, search, now_s, Reach(search, ceilings), overload_measures)
     stopped = run.until(now_s() + search.max_duration_s)
-    rates = tuple(_Teller(run, goal, stopped).rate() for goal in run.goals)
-    return SearchOutcome(rates, run.reach.fell_short_fps, run.moments())
+    rates = accumulate((_Teller(run, goal, stopped).rate() for goal in run.goals), never_below)
+    return SearchOutcome(tuple(map(run.counted, rates)), run.reach.fell_short_fps, run.moments())
 
 
 class _Goal:
@@ -80,9 +87,18 @@ class _Goal:
     @property
     def known(self) -> OverTime:
         """The distribution over the time, as of at most RECENT trials ago."""
-        if self._known is None or len(self.track) >= self._known[0] + RECENT:
+        return self.known_within(RECENT)
+
+    def known_within(self, trials: int) -> OverTime:
+        """The same, as of at most so many trials ago."""
+        if self._known is None or len(self.track) > self._known[0] + trials:
             self._known = len(self.track), self.track.over_time()
         return self._known[1]
+
+    def lacking(self, trials: Sequence[Trial]) -> tuple[int, int]:
+        """How many trials beside the rate are missing below and above it."""
+        below, above = near(trials, self.known_within(0).median.value)
+        return max(0, WANTED - below), max(0, WANTED - above)
 
     def load_fps(self, at_s: float) -> float:
         """The next load to try for this goal."""
@@ -103,7 +119,7 @@ class _Goal:
         if self.is_beyond(top_fps) or not self.is_narrow or self.known.band.width > ENOUGH * self._width:
             return self.is_beyond(top_fps)
         held = claim(trials, self.loss_ratio, self.known.median.value)
-        return held.holds and min(held.below.trials, held.above.trials) > 0
+        return held.holds and held.supported is True
 
 
 class _Run:
@@ -152,6 +168,13 @@ class _Run:
         levels = self.goals[0].track.moments_fps() if self.trials else []
         known = zip(self.trials, self._clock.times_s, levels, strict=True)
         return tuple(Moment(trial.id, at_s, *level) for trial, at_s, level in known)
+
+    def counted(self, rate: Rate) -> Rate:
+        """The rate with what the trials beside it and at half of it say."""
+        if rate.estimate_fps is None or rate.memory is not None:
+            return rate
+        at_half = share_near(self.trials, rate.loss_ratio, HALF * rate.estimate_fps)
+        return replace(rate, at_half=at_half, claim=claim(self.trials, rate.loss_ratio, rate.estimate_fps))
 
     def _role(self) -> Role:
         """Of the next trial. What a device remembers is looked for once there is an estimate, and room for it."""
@@ -204,12 +227,27 @@ class _Run:
             load_fps = self.memory.load_fps(self.reach.highest_fps, least_fps)
         elif not count:
             load_fps = top_fps
+        elif (last_fps := self._last_fps()) is not None:
+            load_fps = last_fps
         elif count >= ESTIMATED and count % HALF_EVERY == 0:
             load_fps = self._apart_fps(count // HALF_EVERY)
         else:
             load_fps = self._next_goal(count).load_fps(self._clock.next_s)
         load_fps *= BACK ** max(0, self._in_a_row - 1)
         return min(max(float(f"{load_fps:.{DIGITS - 1}e}"), least_fps), top_fps)
+
+    def _last_fps(self) -> float | None:
+        """Beside a rate that lacks trials there, once the budget pays for no more than what all rates lack."""
+        usable = len(self.trials) / self.made
+        by_traffic = usable * (self.search.max_traffic_s - self._traffic_s) / self.search.trial_duration_s
+        left = min(by_traffic, self._clock.trials_within(self.search.max_duration_s))
+        if left > 2 * WANTED * len(self.goals):
+            return None
+        lacking = [(goal, *goal.lacking(self.trials)) for goal in self.goals]
+        if not max(left, 1) <= sum(below + above for _, below, above in lacking):
+            return None
+        goal, below, above = max(lacking, key=lambda lack: lack[1] + lack[2])
+        return goal.known.median.value * BESIDE[above > below]
 
     def _next_goal(self, count: int) -> _Goal:
         """Whose turn it is. A rate that is known as exactly as asked for gives most of its turns to the others."""
@@ -259,7 +297,7 @@ class _Clock:
     def __init__(self, duration_s: float) -> None:
         self.times_s: list[float] = []
         self._duration_s = duration_s
-        self._before_s = 0.0  # by the trials' own clock
+        self._first_s = self._before_s = 0.0  # by the trials' own clock
 
     @property
     def next_s(self) -> float:
@@ -269,9 +307,15 @@ class _Clock:
         between = [after - before for before, after in pairwise(self.times_s)]
         return self.times_s[-1] + (median(between[-9:]) if between else self._duration_s)
 
+    def trials_within(self, duration_s: float) -> float:
+        """How many more begin within a time since the first one, if they take as long as those so far."""
+        passed_s = self._before_s - self._first_s
+        return (duration_s - passed_s) / passed_s * (len(self.times_s) - 1) - 1 if passed_s > 0 else math.inf
+
     def at_s(self, trial: Trial, began_s: float) -> float:
         """The time of one more trial; `began_s` by the search's clock, for trials without a stamp."""
         now_s = datetime.fromisoformat(trial.started).timestamp() if trial.started else began_s
+        self._first_s = self._first_s if self.times_s else now_s
         longest_s = LONGEST_PAUSE * self._duration_s
         passed_s = min(max(now_s - self._before_s, self._duration_s), longest_s) if self.times_s else 0.0
         self._before_s = now_s
@@ -295,7 +339,7 @@ class _Teller:
             return self._rate(RateStatus.REFUSED, few if run.trials else self.stopped)
         if run.memory.is_there:
             return self._remembering()
-        known = self._no_finer_than_asked(self.goal.track.over_time())
+        known = self._no_finer_than_asked(self.goal.known_within(0))
         if known.median.value >= run.reach.nearly_top_fps:
             lower_fps = min(known.median.low, run.reach.offered_fps)
             return replace(self._rate(RateStatus.AT_LEAST, run.reach.limit()), lower_fps=lower_fps)
@@ -309,35 +353,46 @@ class _Teller:
         return replace(self._rate(RateStatus.BELOW_MINIMUM, too_much), upper_fps=max(known.median.high, least_fps))
 
     def _found_rate(self, known: OverTime, floor: LossFloor | None) -> Rate:
-        run, ratio = self.run, self.goal.loss_ratio
+        run = self.run
         least_fps, most_fps = run.search.min_load_fps, run.reach.offered_fps
+        rate_fps = nearest_supported(run.trials, known.median)
+        if rate_fps is None:
+            return self._rate(RateStatus.REFUSED, self._unsupported(known.median))
         reasons = []
         if known.median.width > run.search.relative_width and self.stopped:
             reasons.append(f"{self.stopped}: the interval is {units.share(known.median.width)} wide")
         if known.band.high >= most_fps:
             reasons.append(f"the band is cut off where the generator is: {run.reach.limit()}")
+        if rate_fps != known.median.value:
+            reasons.append(f"moved from {units.fps(known.median.value)} to the nearest load with trials on both sides")
         return replace(
             self._rate(RateStatus.FOUND, "; ".join(reasons)),
             lower_fps=max(known.median.low, least_fps),
-            estimate_fps=known.median.value,
+            estimate_fps=max(rate_fps, least_fps),
             upper_fps=known.median.high if known.median.high < most_fps else None,
             band=Band(*(min(max(fps, least_fps), most_fps) for fps in (known.band.low, known.band.high))),
             floor=floor,
-            at_half=share_near(run.trials, ratio, HALF * known.median.value),
-            claim=claim(run.trials, ratio, known.median.value),
         )
+
+    def _unsupported(self, known: Interval) -> str:
+        interval = f"{units.percent(self.run.search.confidence)} interval"
+        known_alone = f"only the {interval} is known, {units.quantity_range(known.low, known.high, 'fps')}"
+        few = f"no load in it has trials on both sides within {units.percent(SUPPORT)}"
+        return "; ".join(filter(None, (f"{known_alone}: {few}", self.stopped)))
 
     def _remembering(self) -> Rate:
         """Of a device with memory: what it sustains, and beside it what it carries after a rest."""
         memory, sustained = self.run.memory, self.run.memory.sustained
+        held = claim(memory.after_overloads, self.goal.loss_ratio, sustained.value)
+        few = f"what is forwarded late in overloads, beside which too few trials were made: {self.stopped}"
         return replace(
-            self._rate(RateStatus.FOUND),
+            self._rate(RateStatus.FOUND, "" if held.supported else few),
             lower_fps=sustained.low,
             estimate_fps=sustained.value,
             upper_fps=min(sustained.high, self.run.reach.offered_fps),
             band=Band(sustained.low, sustained.high),
             memory=result.Memory(self.goal.track.over_time().median.value, sustained.value),
-            claim=claim(memory.after_overloads, self.goal.loss_ratio, sustained.value),
+            claim=held,
         )
 
     def _rate(self, status: RateStatus, reason: str = "") -> Rate:
@@ -352,7 +407,7 @@ class _Teller:
 
         Where a level that moves loses, it is known no better than loads told its places apart; nor is any band.
         """
-        rate, band, half = known.median, known.band, self.run.search.relative_width / 2
+        rate, band, half = known.median, known.band, NARROWEST * self.run.search.relative_width
         rate = rate.reaching(rate.value * (1 - half / 2), rate.value * (1 + half / 2))
         if band.width > self.run.search.relative_width:  # the level moves
             half *= min(1.0, 2 * known.by_level)  # of the half that lose

@@ -24,10 +24,14 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from pinchpoint.model.measurement import Interval
+from pinchpoint.search.slices import FINEST
 
 Array = NDArray[np.floating[Any]]
 Ints = NDArray[np.intp]
 
+# What is believed before the first trial. The grids reach from a device that stands still to one that no interval
+# describes any more; half of all devices are believed to stand still but for a jump. Decision 0089 says on which kinds
+# of devices they were developed; no kind singles out a value.
 NOISES = np.array((0.0005, 0.002, 0.006, 0.015, 0.035, 0.08, 0.16))  # of theta from trial to trial, relative
 MOVES = ((0.0, 0.002), (0.0, 0.1), (0.01, 0.03), (0.03, 0.05), (0.08, 0.1), (0.2, 0.2))  # (drift per sqrt s, jumps/s)
 MOVE_WEIGHTS = (3.0, 1.0, 1.0, 1.0, 1.0, 0.7)
@@ -54,8 +58,8 @@ BEYOND = 1.4  # the threshold may lie this far outside of the loads that may be 
 FIRST, NEAR, FAR = 101, 50, 24  # points of the first grid; of later ones along the paths, and over the whole range
 BESIDE = 0.8  # of what is not known of a level: so far beside the paths the grid is fine, for those drawn next
 MOST_OF_IT = (0.98, 0.02)  # of the paths: within their span the far points are as dense as at their middle
-FINEST = 2e-4  # relative: what no trial resolves
 SELDOM = 12  # trials: after so many, every second one is followed by a look at the grid, and so on
+TIMES, SHORTEST_S = 8, 1e-3  # times in a factor of e that are told apart, and from where on
 COARSE = 0.45  # width of a cell over the standard deviation of a level, above which the grid is laid anew
 CERTAIN = 1e-9  # no outcome is less likely than this
 FEW = 16  # trials, of which the likelihood is a product
@@ -164,9 +168,9 @@ class Track:
 
     def _moving(self, after_s: float) -> Array:
         """Chance of each cell after a time, given one before it: (kind, after, before). Times are rounded to 12 %."""
-        key = round(8 * float(np.log(max(after_s, 1e-3))))
+        key = round(TIMES * float(np.log(max(after_s, SHORTEST_S))))
         if key not in self._moves:
-            after_s = float(np.exp(key / 8))
+            after_s = float(np.exp(key / TIMES))
             jumped = np.exp(-np.abs(self._x[None, :] - self._x[:, None]) / JUMP) * self._widths
             jumped /= jumped.sum(axis=1, keepdims=True)
             kinds = []

@@ -15,13 +15,14 @@ from statistics import fmean
 from pinchpoint.model.groups import grouped
 from pinchpoint.stats.paired import PairedDifference, compare_log_ratios, fewest_pairs, in_blocks
 
-FIRST_STEP, LAST_STEP = 0.24, 0.03  # of the load; halved whenever the direction changes
+LAST_STEP = 0.03  # of the load, on which it goes up and down
+FIRST_STEP = 8 * LAST_STEP  # halved whenever the direction changes: three times
 SIDES = ("A", "B")
-MOST_LIMITED = 0.1  # of a bench's turns: with more of them its rate is a bound
+MOST_LIMITED = 0.1  # of a bench's turns: with more of them its rate is a bound; as few move a median by little
 BLOCK = 5  # turns in a row: loads of neighbouring turns are alike
 FEWEST_OF_BLOCK = 3  # where longer ones would be too few for an interval
 MOST_BLOCKS = 8  # of one build, whose noise lasts
-LIMITED = 0.97  # of the load: an engine that offers less cannot offer more
+LIMITED = 1 - LAST_STEP  # of the load: an engine that misses more than a step cannot offer more
 
 
 class Staircase:

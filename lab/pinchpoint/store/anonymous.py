@@ -19,6 +19,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from pinchpoint.model.errors import InputError
+from pinchpoint.model.former import with_sites
 
 Block = tuple[int, int]  # first address and how many, a power of two
 _V4: Final = r"(?<![\w.])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\w]|\.\d)"
@@ -291,8 +292,8 @@ def names_of_hosts(files: Mapping[str, bytes]) -> list[str]:
     info = json.loads(files.get("run.json", b"{}"))
     texts = [table for text in info.get("sources", {}).values() if (table := _table(text))]
     scenarios = info.get("scenarios", ())
-    placed = [part for table in scenarios if isinstance(table, dict) for part in (table, *table.get("engines", ()))]
-    remotes = [part["remote"] for part in placed if isinstance(part, dict) and isinstance(part.get("remote"), dict)]
+    placed = [site for table in scenarios if isinstance(table, dict) for site in with_sites(table)["sites"]]
+    remotes = [site["remote"] for site in placed if isinstance(site, dict) and isinstance(site.get("remote"), dict)]
     words = [word for host in remotes for word in _words(str(host.get("name", "")), host)]
     for table in texts:
         hosts = table.get("host")

@@ -20,7 +20,7 @@ import msgspec
 from pinchpoint.model import former
 from pinchpoint.model.errors import InputError, StoreError
 
-SCHEMA = 3
+SCHEMA = 4
 """The version of the stored formats that this Pinchpoint writes, and the newest that it reads."""
 
 T = TypeVar("T")

@@ -6,13 +6,12 @@ import signal
 from pathlib import Path
 
 import pytest
-from bench_tools import run, start, stretches_in, wait_for
+from bench_tools import only_run, run, start, stretches_in, wait_for
 from ssh_tools import far_machine
 
 from pinchpoint.model.causes import Experiment, Standing
 from pinchpoint.model.duet import MEASURED
 from pinchpoint.model.result import Outcome
-from pinchpoint.store.folder import RunFolder
 
 pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.tier2("two benches at once on a host by ssh")]
 SCENARIO = """
@@ -66,11 +65,6 @@ def far(tmp_path):
         assert machine.holds() == []
 
 
-def only(out):
-    (path,) = Path(out).iterdir()
-    return RunFolder.open(path)
-
-
 def has_measured(out):
     return any(b'"phase":"measured"' in path.read_bytes() for path in Path(out).glob("*/slices.jsonl"))
 
@@ -81,11 +75,11 @@ def test_a_rule_that_drops_is_confirmed_on_another_machine_and_its_functions_are
     path.write_text(SCENARIO.format(dut='drop = "every=4"'))
     done = run("explain", path, "--no-ceiling", "--out", out, "--json", env=far.environment)
     assert done.returncode == 0, done.stderr
-    (explanation,) = only(out).read_result().explanations
+    (explanation,) = only_run(out).read_result().explanations
     branch = explanation.branches[0]
     assert (branch.suspicion.cause, branch.standing) == ("rule-drop", Standing.CONFIRMED)
     assert branch.tried.experiment is Experiment.PLAIN
-    (profile,) = only(out).read_result().profiles
+    (profile,) = only_run(out).read_result().profiles
     assert profile.samples or "perf" in profile.reason or "thread" in profile.reason, profile.reason
     assert json.loads(done.stdout)["explanations"][0]["branches"][0]["standing"] == "confirmed"
 
@@ -97,12 +91,12 @@ def test_a_duet_whose_connection_is_killed_builds_both_benches_anew_and_keeps_it
     words = ("--set-b", "dut.rate_fps=80000", "--method", "duet", "--benches", 1, "--slices", "6s", "--out", out)
     lab = start("compare", path, *words, env=far.environment)
     wait_for(lambda: has_measured(out), "a stretch that is measured", timeout_s=60)
-    kept = only(out).read_stretches()
+    kept = only_run(out).read_stretches()
     for pid in far.connections():
         os.kill(pid, signal.SIGKILL)
     said = lab.communicate(timeout=120)
     assert lab.returncode == 0, said
-    stretches = only(out).read_stretches()
+    stretches = only_run(out).read_stretches()
     assert stretches[: len(kept)] == kept
     assert {stretch.benches for stretch in stretches if stretch.phase == MEASURED} == {1, 2}
     assert {part.side for stretch in stretches for part in stretch.slices} == {"A", "B"}
@@ -118,6 +112,6 @@ def test_points_beside_a_reference_whose_connection_is_killed_are_measured_besid
         os.kill(pid, signal.SIGKILL)
     said = lab.communicate(timeout=120)
     assert lab.returncode == 0, said
-    result = only(out).read_result()
+    result = only_run(out).read_result()
     assert {scenario.outcome for scenario in result.scenarios} == {Outcome.MEASURED}
     assert {scenario.reference for scenario in result.scenarios} == {result.scenarios[0].scenario}

@@ -5,6 +5,7 @@ from typing import get_type_hints
 import pytest
 
 from pinchpoint.account.exhausted import Seen, exhausted, pushed_back
+from pinchpoint.dut.softirq import QDISC
 from pinchpoint.engine.connections import Account, Backend, Client, PortCounts, Server, Sources
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.trial import ThreadLoad
@@ -72,6 +73,12 @@ def test_syns_that_the_device_did_not_take_are_not_the_generator_s_shortfall():
 def test_an_accept_queue_that_overflows_behind_a_full_table_is_not_what_ended_the_load(entries, resource):
     exhaustion = exhausted((TABLE, QUEUE), [load({"queue/overflows": 20, "entries": entries})])
     assert exhaustion.resource is resource
+
+
+def test_a_queueing_discipline_that_drops_is_named_before_what_its_connections_occupy():
+    seen = load({"host/queue/dut/servers/shaped": 90, "entries": 1000})
+    assert exhausted((TABLE, QDISC), [seen]).resource is Resource.QDISC
+    assert exhausted((TABLE, QDISC), [load({"entries": 1000})]).resource is Resource.TABLE
 
 
 @pytest.mark.parametrize(("busy", "resource"), [(0.95, Resource.WORKER), (0.94, Resource.ACCEPT_QUEUE)])

@@ -233,6 +233,8 @@ def test_a_core_that_the_switchs_own_threads_took_from_the_engine_names_them() -
     assert "(other threads of the switch ran there for 2.80 ms of the trial)" in reason
     assert judged(witness=still).cause is Cause.RECEIVER_TAKEN
     assert judged(witness=replace(still, siblings_s={2: 0.0002})).cause is Cause.RECEIVER_STOOD_STILL
+    elsewhere = replace(still, workers=tuple(replace(worker, host="gen") for worker in still.workers))
+    assert judged(witness=elsewhere).cause is Cause.RECEIVER_STOOD_STILL, "core 2 of gen is another one"
     short = replace(witness(worker(100 * MS)), siblings_s={0: 0.08, 1: 1.0})
     assert "ran there for 80.0 ms of the trial" in verdict(streams=(stream(100_000),), witness=short)[1]
 

@@ -22,7 +22,7 @@ from pinchpoint.host.many import run_fed, run_many
 from pinchpoint.host.processes import ENVIRONMENT_MARK
 from pinchpoint.host.ssh import Ssh
 from pinchpoint.model.errors import BenchError, HostLostError, InputError, RequirementError
-from pinchpoint.model.scenario import Remote
+from pinchpoint.model.site import Remote, Site
 from pinchpoint.run import host_recovery
 
 HERE = 'for last; do :; done; exec sh -c "$last"'
@@ -318,23 +318,23 @@ def machines():
 def test_a_host_under_two_names_is_held_once(named, machines, tmp_path, monkeypatch):
     monkeypatch.setattr(host_recovery, "STATE_DIRECTORY", tmp_path / "state")
     named_twice = [named(name, lease_s=lease_s) for name, lease_s in (("a", 60.0), ("b", 30.0))]
-    units = [SimpleNamespace(remote=remote, remotes=(remote,)) for remote in named_twice]
+    units = [SimpleNamespace(sites=(Site(remote),)) for remote in named_twice]
     with host_recovery.held(machines, units), host_recovery.held(machines, units):
         for unit in units:
-            assert machines.opened(unit.remote).names(str(tmp_path / "state")) == ["run.lock"]
-    assert machines.ssh(units[0].remote) is machines.ssh(units[1].remote)
+            assert machines.opened(unit.sites[0]).names(str(tmp_path / "state")) == ["run.lock"]
+    assert machines.ssh(named_twice[0]) is machines.ssh(named_twice[1])
 
 
 def test_two_addresses_of_one_machine_are_refused_as_that(named, machines, tmp_path, monkeypatch):
     monkeypatch.setattr(host_recovery, "STATE_DIRECTORY", tmp_path / "state")
-    units = [SimpleNamespace(remotes=(Remote("a", address, False, 60.0),)) for address in ("dut1", "me@dut1")]
+    units = [SimpleNamespace(sites=(Site(Remote("a", address, False, 60.0)),)) for address in ("dut1", "me@dut1")]
     with pytest.raises(InputError, match="dut1 and me@dut1 are one machine"), host_recovery.held(machines, units):
         pass
 
 
 def test_the_labs_own_machine_by_an_address_is_refused_as_that(named, machines, tmp_path, monkeypatch):
     monkeypatch.setattr(host_recovery, "STATE_DIRECTORY", tmp_path / "state")
-    units = [SimpleNamespace(remotes=(None, Remote("dut", "localhost", False, 60.0)))]
+    units = [SimpleNamespace(sites=(Site(), Site(Remote("dut", "localhost", False, 60.0))))]
     with (
         pytest.raises(InputError, match="lab and localhost are one machine") as caught,
         host_recovery.held(machines, units),
@@ -345,7 +345,7 @@ def test_the_labs_own_machine_by_an_address_is_refused_as_that(named, machines, 
 
 def test_the_labs_own_machine_may_have_an_address_where_it_has_no_other_name(named, machines, tmp_path, monkeypatch):
     monkeypatch.setattr(host_recovery, "STATE_DIRECTORY", tmp_path / "state")
-    with host_recovery.held(machines, [SimpleNamespace(remotes=(Remote("dut", "localhost", False, 60.0),))]):
+    with host_recovery.held(machines, [SimpleNamespace(sites=(Site(Remote("dut", "localhost", False, 60.0)),))]):
         assert (tmp_path / "state/run.lock").exists()
 
 
@@ -356,7 +356,7 @@ def test_a_machine_that_another_lab_holds_is_not_taken_for_another_address(
     other = reached()
     other.open()
     other.hold_machine(str(tmp_path / "state/run.lock"), "process 1 on lab1")
-    units = [SimpleNamespace(remotes=(named("a"),))]
+    units = [SimpleNamespace(sites=(Site(named("a")),))]
     with (
         pytest.raises(RequirementError, match="another run is active on there: process 1 on lab1"),
         host_recovery.held(machines, units),
@@ -365,7 +365,7 @@ def test_a_machine_that_another_lab_holds_is_not_taken_for_another_address(
 
 
 def test_the_shortest_lease_of_a_host_holds_also_once_it_is_connected(named, machines):
-    host, asked = machines.opened(named("a")), []
+    host, asked = machines.opened(Site(named("a"))), []
     host._ask = lambda call, arguments: asked.append((call, arguments)) or {}
     machines.ssh(named("b", lease_s=30.0))
     machines.ssh(named("a", lease_s=60.0))
@@ -383,7 +383,7 @@ def test_a_state_folder_that_cannot_be_made_there_is_a_requirement(named, machin
     monkeypatch.setattr(host_recovery, "STATE_DIRECTORY", tmp_path / "file/state")
     with (
         pytest.raises(RequirementError, match=r"there: .*cannot write"),
-        host_recovery.held(machines, [SimpleNamespace(remotes=(named("a"),))]),
+        host_recovery.held(machines, [SimpleNamespace(sites=(Site(named("a")),))]),
     ):
         pass
 

@@ -13,7 +13,7 @@ from pinchpoint.campaign.read import load
 from pinchpoint.campaign.schedule import plan_of
 from pinchpoint.model.campaign import Bench
 from pinchpoint.model.errors import InputError
-from pinchpoint.model.scenario import Remote
+from pinchpoint.model.site import Remote
 
 MANY = 'ipv4_dst = "198.19.0.1-198.19.0.200"\n'
 FACTOR = (
@@ -132,6 +132,23 @@ def test_two_files_of_one_name_are_both_named(campaign):
         campaign("", '["swept.toml", "more/swept.toml"]')
 
 
+SOCKETS = """
+measure = "rr"
+dut = { datapath = "af_packet", pmd_cpus = [1], rules = "actions=NORMAL" }
+host = [
+  { name = "alice", address = "10.0.0.1/24", cpus = [0] },
+  { name = "bob", address = "10.0.0.2/24", cpus = [5] },
+]
+sockets = { client = "alice", server = "bob" }
+"""
+
+
+def test_a_machine_needs_the_cpus_of_a_socket_workload_too(campaign, tmp_path):
+    (tmp_path / "sockets.toml").write_text(SOCKETS)
+    (unit,) = campaign("repeats = 1\n", '["sockets.toml"]').campaign.units
+    assert unit.requirement.cpus == 6
+
+
 SPAN = """
 runs_on = "dut"
 host.dut = {}
@@ -183,8 +200,8 @@ def test_a_unit_needs_a_site_that_has_all_hosts_of_its_scenario_and_a_plain_one_
 def test_a_site_gives_the_hosts_of_the_scenario_their_addresses(spanning):
     loaded = spanning(SITES)
     made = read.on_bench(loaded.scenarios[0], loaded.campaign.benches[1])
-    assert made.remote == Remote("dut", "10.2.0.2", False, 60)
-    gen, sink = made.engines
+    dut, gen, sink = made.sites
+    assert dut.remote == Remote("dut", "10.2.0.2", False, 60)
     assert (gen.remote, gen.ports) == (Remote("gen", "10.2.0.1", False, 20), ("left",)), "its own lease"
     assert (sink.remote.address, sink.ports) == ("10.2.0.3", ("right",))
     assert loaded.campaign.benches[1].addresses == ("10.2.0.1", "10.2.0.2", "10.2.0.3", "10.2.0.4")

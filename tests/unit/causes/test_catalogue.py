@@ -122,6 +122,8 @@ def test_a_saturated_thread_is_no_small_ring_unless_few_batches_fill_it():
     busy = {Sign.NDR_OF_MRR: 0.99, Sign.BUSY: 0.99, Sign.ENGINE_GAP: 4.0, Sign.BURST_OF_RING: 0.9}
     assert named({**busy, Sign.RING: 4096}, RING) == ["own-speed"]
     assert named({**busy, Sign.RING: 64, Sign.NDR_OF_MRR: 0.5, Sign.RING_S: 1e-5}, RING)[0] == "small-ring"
+    assert named({**busy, Sign.RING: 64}, RING) == ["small-ring"]
+    assert not OWN_SPEED.fits(Signs({**busy, Sign.RING: 64}, RING))
 
 
 def test_a_device_that_does_not_tell_its_waits_can_still_be_seen_to_pause():

@@ -64,6 +64,15 @@ def test_a_thread_that_is_busy_all_the_time_is_no_limit_of_a_device_that_forward
     assert "time for which the smallest ring holds this load: 500 ms" in ring.evidence
 
 
+def test_a_ring_of_few_frames_is_named_before_a_thread_that_is_busy_with_turns_for_few_frames_each():
+    bursts = {"engine/pacing/largest_burst": 64.0}
+    trials = [replace(losing(threads=[thread_load(0.99)]), observed=bursts), overloaded()]
+    assert diagnosis.verdict(FOUND, trials, RING).limit is Limit.FORWARDING_CORE
+    reached = diagnosis.verdict(FOUND, trials, 64)
+    assert reached.limit is Limit.NAMED_DROP
+    assert reached.headline.startswith("receive ring of left full; likely: a ring too small for the pauses of any core")
+
+
 def test_what_no_overload_shows_is_nobodys_own_speed():
     reached = verdict(FOUND, [losing(threads=[thread_load(0.99, 640.0)])])
     assert (reached.limit, reached.suspicions) == (Limit.NAMED_DROP, ())

@@ -17,6 +17,7 @@ from pinchpoint.cli.run import run
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.model.result import Ceiling, Outcome
+from pinchpoint.model.warning import Warn
 from pinchpoint.run.pilot import Allocation, Costs, unit
 from pinchpoint.run.run import unmeasured
 
@@ -111,6 +112,24 @@ def test_advice_for_a_given_time_and_for_too_little(pilot, capsys):
 def test_a_metric_that_is_not_there_is_told(pilot, capsys):
     assert pilot(FILE, "--metric", "absent") == 0
     assert "absent: no number in 24 of 24 measurements; the first: not measured" in capsys.readouterr().out
+
+
+CABLED = """
+dut = { kind = "bridge", cpus = [1] }
+engine = { cpus = [0] }
+port = [
+  { name = "left", interface = "eth1", engine_interface = "eth3" },
+  { name = "right", interface = "eth2", engine_interface = "eth4" },
+]
+stream = [{ from = "left", to = "right" }]
+"""
+
+
+def test_no_ceiling_is_measured_at_cables_as_in_a_run(tmp_path, capsys):
+    path = tmp_path / "cabled.toml"
+    path.write_text(CABLED)
+    assert main(["ceiling", str(path)]) == 2
+    assert f"port: {Warn.CEILING_AT_LINKS.template}" in capsys.readouterr().err
 
 
 def test_a_ceiling_says_to_the_minute_when_it_was_measured():

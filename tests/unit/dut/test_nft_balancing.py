@@ -33,6 +33,25 @@ def test_full_nat_chooses_backends_and_local_addresses_in_turn():
     assert "snat to numgen inc mod 2 map { 0 : 10.1.0.240, 1 : 10.1.0.241 }" in text
 
 
+def test_several_virtual_servers_share_one_turn():
+    text = "\n".join(ruleset(replace(SERVICE, address_count=3, port_count=5)))
+    assert "ip daddr 10.0.0.100-10.0.0.102 tcp dport 80-84 counter dnat ip to numgen inc mod 3 map" in text
+    assert "ct original ip daddr 10.0.0.100-10.0.0.102 counter snat to" in text
+    own = [line for line in addresses.batch(replace(SERVICE, address_count=2)) if line.endswith("dev left")][:2]
+    assert own == ["address add 10.0.0.100/32 dev left", "address add 10.0.0.101/32 dev left"]
+
+
+def test_a_weight_is_how_often_a_backend_comes_in_a_cycle_spread_evenly():
+    backends = (Backend("10.1.0.1", 80, weight=4), Backend("10.1.0.2", 80, weight=2))
+    text = "\n".join(ruleset(replace(SERVICE, backends=backends)))
+    assert "numgen inc mod 3 map { 0 : 10.1.0.1 . 80, 1 : 10.1.0.2 . 80, 2 : 10.1.0.1 . 80 }" in text
+
+
+def test_a_hash_of_the_source_is_of_the_client_s_address_alone():
+    text = "\n".join(ruleset(replace(SERVICE, scheduler=Scheduler.SOURCE)))
+    assert "dnat ip to jhash ip saddr mod 3 seed" in text
+
+
 V6 = replace(
     SERVICE,
     address="fd00::64",

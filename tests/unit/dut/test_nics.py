@@ -15,7 +15,7 @@ from pinchpoint.dut.ovs.settings import nic_words
 from pinchpoint.host import nics
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.model.errors import BenchError, DutError, RequirementError
-from pinchpoint.model.scenario import EngineSite, Remote
+from pinchpoint.model.site import Remote, Site
 from pinchpoint.scenario import parse
 
 LEFT, ENGINE, STRANGER = "0000:01:00.0", "0000:01:00.1", "0000:02:00.0"
@@ -123,8 +123,12 @@ def scenario(**changes):
     return replace(wanted, ports=(replace(left, **changes), right))
 
 
+def here(wanted):
+    return ports.at(wanted, wanted.site)
+
+
 def lacking(machine, wanted):
-    return [(need.name, need.detail) for need in ports.needs(machine, ports.beside_device(wanted)) if not need.ok]
+    return [(need.name, need.detail) for need in ports.needs(machine, here(wanted)) if not need.ok]
 
 
 def test_free_cards_are_taken_as_they_are_found(machine):
@@ -142,7 +146,7 @@ def test_free_cards_are_taken_as_they_are_found(machine):
         "192.0.2.0/24 proto kernel scope link src 192.0.2.1 linkdown\n198.51.100.0/24 via 192.0.2.9 linkdown\n"
     )
     assert lacking(machine, scenario()) == []
-    left, engine = ports.resources(machine, ports.beside_device(scenario()), "b1", "pp-b1-dut")
+    left, engine = ports.resources(machine, here(scenario()), "b1", "pp-b1-dut")
     assert left == r.Nic(
         address=LEFT,
         bench_id="b1",
@@ -250,7 +254,7 @@ def test_without_an_iommu_a_card_is_used_only_where_a_key_or_the_user_says_so(ma
     machine.files[nics.UNSAFE] = "N\n"
     ((name, detail),) = lacking(machine, scenario())
     assert (name, LEFT in detail) == ("IOMMU", True)
-    first, *cards = ports.resources(machine, ports.beside_device(scenario(no_iommu=True)), "b1", "")
+    first, *cards = ports.resources(machine, here(scenario(no_iommu=True)), "b1", "")
     assert lacking(machine, scenario(no_iommu=True)) == []
     assert first == r.NoIommu("N")
     assert {card.driver for card in cards} == {"vfio-pci"}
@@ -258,7 +262,7 @@ def test_without_an_iommu_a_card_is_used_only_where_a_key_or_the_user_says_so(ma
     assert lacking(machine, scenario()) == []
     assert not any(
         isinstance(resource, r.NoIommu)
-        for resource in ports.resources(machine, ports.beside_device(scenario(no_iommu=True)), "b1", "")
+        for resource in ports.resources(machine, here(scenario(no_iommu=True)), "b1", "")
     )
 
 
@@ -267,20 +271,20 @@ def test_a_kernel_whose_vfio_needs_an_iommu_gets_another_driver(machine):
         del machine.files[f"/sys/kernel/iommu_groups/{group}/devices/{address}"]
     machine.files[f"{PCI}/drivers/uio_pci_generic/bind"] = ""
     assert lacking(machine, scenario(no_iommu=True)) == []
-    cards = ports.resources(machine, ports.beside_device(scenario(no_iommu=True)), "b1", "")
+    cards = ports.resources(machine, here(scenario(no_iommu=True)), "b1", "")
     assert [card.driver for card in cards] == ["uio_pci_generic", "uio_pci_generic"]
 
 
 def test_a_bifurcated_driver_stays_and_the_devices_interface_goes_where_the_device_runs(machine):
     machine.card(LEFT, driver="mlx5_core", interface="eth1").card(ENGINE, driver="mlx5_core", interface="eth2")
-    left, engine = ports.resources(machine, ports.beside_device(scenario()), "b1", "pp-b1-dut")
+    left, engine = ports.resources(machine, here(scenario()), "b1", "pp-b1-dut")
     assert (left.driver, left.netns, engine.netns) == ("", "pp-b1-dut", "")
     actions.create(left, machine)
     assert machine.asked[-1] == ("ip", "link", "set", "dev", "eth1", "netns", "pp-b1-dut")
 
 
 def taken(machine):
-    (left, *_) = ports.resources(machine, ports.beside_device(scenario()), "b1", "")
+    (left, *_) = ports.resources(machine, here(scenario()), "b1", "")
     machine.files["/proc/self/stat"] = ""
     return left
 
@@ -348,13 +352,13 @@ def test_the_journal_holds_all_that_is_needed_to_give_a_card_back(machine):
 
 def test_a_card_that_is_not_there_is_named_before_anything_is_planned(machine):
     with pytest.raises(RequirementError, match=r"0000:09:00\.0: no network card"):
-        ports.resources(machine, ports.beside_device(scenario(pci="0000:09:00.0")), "b1", "")
+        ports.resources(machine, here(scenario(pci="0000:09:00.0")), "b1", "")
 
 
 def test_cards_of_an_engine_elsewhere_are_taken_on_its_own_host(machine):
-    site = EngineSite(Remote("gen", "gen", True, 60.0), ("left", "right"))
-    wanted = replace(scenario(engine_pci=LEFT, no_iommu=True), engines=(site,))
-    beside, there = ports.beside_device(wanted), ports.of_engine(wanted, site)
+    site = Site(Remote("gen", "gen", True, 60.0), ("left", "right"))
+    wanted = replace(scenario(engine_pci=LEFT, no_iommu=True), sites=(Site(), site))
+    beside, there = here(wanted), ports.at(wanted, site)
     assert (beside.of_device, beside.of_engine) == ({"left": LEFT}, {})
     assert (there.of_device, there.of_engine, there.without_iommu) == ({}, {"left": LEFT}, {LEFT})
     (taken,) = ports.resources(machine, there, "b1")

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from ipaddress import IPv4Address
 from pathlib import PurePosixPath
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -34,6 +35,7 @@ from pinchpoint.host.local import Local
 from pinchpoint.model.addresses import expand_template
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.scenario import Range
+from pinchpoint.model.site import Remote, Site
 from pinchpoint.scenario import parse
 
 PLACES = OvsPlaces("b1", PurePosixPath("/run/pinchpoint/b1"), Local())
@@ -54,6 +56,16 @@ def scenario(datapath="dpdk", ports=None, hosts=(), **dut):
 def commands(wanted, program):
     resources = ovs.bench(wanted, PLACES, Pages(0, 100_000))
     return [resource.argv for resource in resources if isinstance(resource, Command) and resource.argv[0] == program]
+
+
+@pytest.mark.parametrize(("cpus", "control"), [({0, 1, 5}, 0), ({1, 5}, 5), ({1}, 1)])
+def test_where_the_engine_is_on_another_host_the_switchs_other_threads_take_no_cpu_of_a_pmd(cpus, control):
+    plain = scenario()
+    engine, gen = replace(plain.engine, cpus=(1,)), Site(Remote("gen", "gen", True, 60.0), ("left", "right"))
+    machine = SimpleNamespace(cpus=lambda: frozenset(cpus))
+    places = OvsPlaces("b1", PurePosixPath("/run/pinchpoint/b1"), machine)
+    assert ovs.vswitchd(replace(plain, engine=engine, sites=(Site(), gen)), places).cpus == (control,)
+    assert ovs.vswitchd(plain, places).cpus == (0,), "the engine's"
 
 
 def row(count):

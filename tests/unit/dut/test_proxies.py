@@ -212,6 +212,29 @@ def test_haproxy_follows_the_service():
     assert "maxconn" not in config(read("haproxy")), "half of its descriptors"
 
 
+def test_haproxy_checks_each_backend_once_and_its_other_lines_follow():
+    text = config(read("haproxy", TWO_LOCALS, ("port = 80\nclients", "port = 80\nhealth_s = 0.5\nclients")))
+    lines = [line for line in text.splitlines() if line.startswith("  server backend1-")]
+    assert lines[0].endswith(" check inter 500ms fall 2 rise 1")
+    assert lines[1].endswith(" track servers/backend1-local0")
+    assert "check" not in config(read("haproxy"))
+
+
+@pytest.mark.parametrize(("word", "line"), [("source-hash", "balance source"), ("least-connections", "leastconn")])
+def test_haproxy_has_schedulers_of_its_own(word, line):
+    assert line in config(read("haproxy", ("port = 80\nclients", f'port = 80\nscheduler = "{word}"\nclients')))
+
+
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [("haproxy", "  bind {}:80-84 backlog 4096"), ("nginx", "    listen {}:80-84 backlog=4096 reuseport;")],
+)
+def test_a_proxy_listens_at_each_virtual_server(kind, line):
+    several = ('"10.0.0.100"\nport = 80', '"10.0.0.100-10.0.0.101"\nport = "80-84"')
+    text = config(read(kind, several))
+    assert all(line.format(address) in text for address in ("10.0.0.100", "10.0.0.101"))
+
+
 def test_more_lines_than_haproxy_deals_to_are_refused():
     with pytest.raises(InputError, match="at most 2,047 addresses for 2 backends"):
         read("haproxy", ('local = "10.1.0.240"', 'local = "10.1.0.1-10.1.8.1"'))
@@ -257,9 +280,23 @@ def test_nginx_deals_in_one_turn_of_all_workers_and_divides_clients_among_local_
     assert "worker_processes 2;\nworker_cpu_affinity 10 1000;" in text
     assert "    50.00% 10.1.0.240;\n    * 10.1.0.241;" in text
     assert "zone servers 1m;" in text and "proxy_bind $local;" in text
-    assert "server 10.1.0.1:80 max_fails=0;" in text
+    assert "server 10.1.0.1:80 weight=1 max_fails=0;" in text
     assert "hash" not in text
     assert 'hash "$remote_addr:$remote_port";' in config(with_service("nginx", 'scheduler = "hash"'))
+
+
+def test_nginx_leaves_out_a_backend_that_failed_for_the_time_of_a_check_and_has_weights():
+    changed = read("nginx", ("port = 80\nclients", 'port = 80\nhealth_s = 2\nscheduler = "least-connections"\nclients'))
+    text = config(changed)
+    assert "server 10.1.0.1:80 weight=1 max_fails=1 fail_timeout=2000ms;" in text
+    assert "    least_conn;" in text
+    weighed = config(read("nginx", ('address = "10.1.0.1"', 'address = "10.1.0.1"\nweight = 3')))
+    assert "server 10.1.0.1:80 weight=3 max_fails=0;" in weighed
+
+
+def test_each_virtual_server_takes_a_connection_of_each_worker_of_nginx():
+    several = ('"10.0.0.100"\nport = 80', '"10.0.0.100"\nport = "80-84"\nmax_connections = 101')
+    assert nginx.worker_connections(read("nginx", several)) == 2 * 101 + 5 + 3
 
 
 def test_a_worker_of_nginx_has_two_connections_for_each_of_its_clients():

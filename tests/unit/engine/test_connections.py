@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinchpoint.engine.connections import Account, Handed, Load, PortCounts, Sample, Tuples, command, connect
-from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service
+from pinchpoint.model.scenario import Backend, Closer, Mode, Range, Scheduler, Service
 
 SERVICE = Service(
     address="10.0.0.100",
@@ -56,6 +56,8 @@ def test_a_load_says_what_is_done_and_from_which_ports():
     assert value(argv, "--client-ports") == "2000-2009"
     assert (value(argv, "--work"), value(argv, "--hold"), value(argv, "--ramp")) == ("reset", "2.5s", "0.5s")
     assert "--one-isn" in argv
+    argv_of_sizes = said(replace(LOAD, request_bytes=100, answer_bytes=1440))
+    assert (value(argv_of_sizes, "--request-size"), value(argv_of_sizes, "--answer-size")) == ("100", "1440")
     assert not {"--order", "--sample"} & set(argv)
     argv = said(replace(LOAD, in_order=True, is_sampled=True))
     assert ("--order" in argv, value(argv, "--sample")) == (True, "0.1s")
@@ -82,6 +84,14 @@ def test_without_ports_of_its_own_a_load_has_the_service_s():
     assert value(said(), "--client-ports") == "1025-65535"
     assert value(said(service=replace(SERVICE, client_ports=Range(7, 3))), "--client-ports") == "7-9"
     assert "--one-isn" not in said()
+
+
+def test_all_virtual_servers_are_asked_and_backends_answer_checks_before():
+    several = replace(SERVICE, address_count=3, port_count=5)
+    assert value(said(service=several), "--to") == "10.0.0.100-10.0.0.102:80-84"
+    assert value(said(service=replace(SERVICE, health_s=0.5)), "--lead") == "3.5s"
+    assert value(said(service=replace(SERVICE, closes=Closer.BACKEND)), "--close") == "backend"
+    assert not {"--lead", "--close"} & set(said())
 
 
 def test_the_account_of_a_sampled_load_has_its_samples():

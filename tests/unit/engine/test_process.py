@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -80,6 +81,50 @@ def test_samples_reach_whoever_listens():
     engine.run(REQUEST, heard.append)
     engine.close()
     assert heard == [Sample(0.5, 750_000, 90, gaps_s=66e-6, gap_max_s=30.1e-6, received=749_000)]
+
+
+def test_samples_that_nobody_awaits_are_read_once_the_trial_is_over():
+    engine, heard_s = instrument(scripted(HELLO, OPENED, f"{SAMPLE}\n{SAMPLE}\n{RESULT}")), []
+    engine.open()
+    before_s = time.monotonic()
+    request = replace(REQUEST, duration_s=0.2, drain_s=0.1, sample_s=0.1, live=False)
+    engine.run(request, lambda _: heard_s.append(time.monotonic() - before_s))
+    engine.close()
+    assert len(heard_s) == 2 and min(heard_s) >= 0.29
+
+
+def test_more_samples_than_a_pipe_holds_do_not_stop_the_engine():
+    """Of a trial of many streams: the script waits until there is room for all of them."""
+    told = json.loads(SAMPLE) | {"streams": [{"id": number, "sent": 1, "received": 1} for number in range(100)]}
+    prints = f"sys.stdin.readline()\nprint(({json.dumps(told)!r} + chr(10)) * 200 + {RESULT!r}, flush=True)"
+    engine, heard = instrument(scripted(HELLO, OPENED, then=f"{prints}\nsys.stdin.read()")), []
+    engine.open()
+    streams = tuple(stream() for _ in range(100))
+    engine.run(replace(REQUEST, streams=streams, duration_s=0.3, sample_s=0.01, live=False), heard.append)
+    engine.close()
+    assert len(heard) == 200
+
+
+def test_an_engine_that_dies_while_nobody_awaits_its_samples_ends_the_trial_at_once():
+    engine = instrument(scripted(HELLO, OPENED, then="sys.stdin.readline()\nsys.exit(9)"))
+    engine.open()
+    before_s = time.monotonic()
+    with pytest.raises(EngineError, match="exited with code 9"):
+        engine.run(replace(REQUEST, duration_s=3600.0, live=False))
+    assert time.monotonic() - before_s < 600.0
+    engine.close()
+
+
+def test_a_stop_ends_a_trial_whose_samples_nobody_awaits():
+    """The script answers only once it is told to stop."""
+    ends = f"sys.stdin.readline()\nsys.stdin.readline()\nprint({RESULT!r}, flush=True)\nsys.stdin.read()"
+    engine = instrument(scripted(HELLO, OPENED, then=ends))
+    engine.open()
+    timer = threading.Timer(0.2, engine.stop)
+    timer.start()
+    engine.run(replace(REQUEST, duration_s=3600.0, live=False))
+    timer.join()
+    engine.close()
 
 
 def test_what_the_engine_tells_of_itself_and_of_lateness_reaches_the_lab():

@@ -38,6 +38,8 @@ OPTIONAL = {
     "longest_frame_bytes",
     "wall_clock",
     "on_go",
+    "source",
+    "others",
 }
 HAVE_DEFAULTS = {
     "ethernet": {"ethertype"},
@@ -49,7 +51,11 @@ HAVE_DEFAULTS = {
     "icmp": {"code", "identifier", "sequence"},
     "icmpv6": {"code", "identifier", "sequence"},
     "geneve": {"options"},
-    "gre": {"key"},
+    "gre": {"key", "sequence"},
+    "mpls": {"tc", "ttl"},
+    "gtpu": {"qfi", "pdu_type"},
+    "nsh": {"si", "ttl", "context"},
+    "esp": {"sequence"},
 }
 
 

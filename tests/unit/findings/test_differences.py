@@ -10,6 +10,7 @@ from pinchpoint.dut.ovs.spec import RuleSeries
 from pinchpoint.findings import differences
 from pinchpoint.model.effective import flat
 from pinchpoint.model.scenario import SearchMethod
+from pinchpoint.model.site import Remote, Site
 from pinchpoint.scenario.plain import to_plain
 
 PLAIN = base()
@@ -51,6 +52,15 @@ def test_a_key_that_another_version_wrote_differs_unless_its_file_left_it_to_its
     assert told(older, newer) == told(newer, older) == []
     assert told(older, newer | {"defaulted": []}) == [("numa", "none", "any")]
     assert told(older | {"defaulted": []}, newer) == []
+
+
+def test_a_bench_on_another_host_is_compared_with_one_of_a_version_without_sites():
+    newer = changed(sites=(Site(Remote("far", "me@far", True, 60.0)),))
+    (site,) = newer["sites"]
+    older = {**to_plain(PLAIN), "remote": site["remote"], "engines": []}
+    del older["sites"]
+    assert told(older, newer) == []
+    assert ("sites[1].remote.address", "none", "me@far") in told(to_plain(PLAIN), newer)
 
 
 def test_a_bridge_that_a_version_without_series_of_rules_wrote_can_be_compared():

@@ -522,3 +522,20 @@ def test_flat_says_that_one_bench_each_tells_nothing_of_the_next() -> None:
 )
 def test_which_way_is_better_is_told_by_what_is_measured(metric, unit, less):
     assert less_is_better(metric, unit) is less
+
+
+def test_which_balancers_did_what_their_services_say() -> None:
+    def served(group: str, outcome: str, reason: str = "") -> Curve:
+        return Curve(group, "", "verify", (), (point({}, {}, outcome=outcome, reason=reason),))
+
+    curves = (
+        served("a", "measured"),
+        served("b", "wrong", "busiest backend: 3 / 0 / 0, not in turn."),
+        served("c", "failed"),
+    )
+    found = findings(study("verified", group="a", metric="", against="b, c, d"), curves)
+    assert [(finding.text, finding.warning) for finding in found] == [
+        ("1 of 2 did all that their services say: a.", False),
+        ("b did not do what its service says: busiest backend: 3 / 0 / 0, not in turn.", True),
+    ]
+    assert not findings(study("verified", group="c", metric=""), curves)

@@ -9,6 +9,7 @@ from pinchpoint.measure.blocked.run import Happened
 from pinchpoint.measure.traffic import Carried, joined
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.trial import TrialValidity
+from pinchpoint.model.warning import Warn
 
 QUIET = Carried(100_000, 100_000, 1.0, 0.0, 0, 0.0, 0.001, 0.0)
 DURING = Carried(400_000, 370_000, 4.0, 0.3, 0, 0.0, 0.31, 0.02)
@@ -56,13 +57,13 @@ def test_repeats_give_their_median_without_those_set_aside():
     assert (blocked.low, blocked.value, blocked.high) == pytest.approx((0.1, 0.2, 0.4))
     assert "lowest and highest of 3 repeats" in blocked.note
     assert blocking.warnings(made, 3) == ()
-    assert blocking.warnings(made, 4) == ("3 of 4 repeats valid; busy.",)
+    assert blocking.warnings(made, 4) == (Warn.REPEATS_MISSING.of("busy", valid=3, asked=4),)
 
 
 def test_disturbed_repeats_are_shown_where_there_are_no_others_and_told_as_such():
     made = [measurement(n, s, TrialValidity.NOISY_HOST) for n, s in enumerate((0.1, 0.2), 1)]
     assert {metric.name: metric.value for metric in blocking.over_repeats(made)}["blocked time"] == pytest.approx(0.15)
-    assert "of disturbed repeats" in blocking.warnings(made, 2)[0]
+    assert [warning.kind for warning in blocking.warnings(made, 2)] == [Warn.ONLY_DISTURBED]
 
 
 def test_what_fell_due_while_no_link_was_up_counts_as_offered_and_lost():

@@ -92,7 +92,7 @@ def test_a_disturbed_build_is_told_and_not_made_again_by_resume(made, monkeypatc
     bench, kept = standing(UNDER_TRAFFIC)
     result = build.measure_build(bench)
     assert kept[0].validity is TrialValidity.NOISY_HOST
-    assert any("stolen from CPU 1" in words for words in result.warnings)
+    assert any("stolen from CPU 1" in warning.text for warning in result.warnings)
     assert result.measure == Build.kind
     made.made_beside = None
     again, more = standing(UNDER_TRAFFIC, kept)

@@ -10,6 +10,7 @@ from pinchpoint.measure.build.run import Build, Built, Usage, metrics, warnings
 from pinchpoint.measure.traffic import Carried, Disturbance, disturbance, judged
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.trial import TrialValidity
+from pinchpoint.model.warning import Warn
 
 
 def built(what="flows", growth=1.0, disturbed=None, taken=(), peak=50_000_000):
@@ -62,14 +63,14 @@ def test_the_last_probed_rule_s_first_frame_is_the_figure_and_untaken_ones_are_t
     assert (metric.value, metric.low) == (2.25, 0.5)
     assert "2 of 3" in metric.note
     account = {"probes": {"taken_s": list(build.taken_s)}}
-    assert warnings(measurement(build, account), "") == ("1 of 3 probed rules took no frame",)
+    assert warnings(measurement(build, account), "") == (Warn.TOOK_NO_FRAME.of(untaken=1, probed=3),)
 
 
 def test_growth_is_told_with_its_reason():
     build = built("ports", growth=9.0)
-    (words,) = warnings(measurement(build), why(build.build))
-    assert "grew 9.0 x" in words
-    assert "whole database" in words
+    (told,) = warnings(measurement(build), why(build.build))
+    assert (told.kind, told.values["growth"]) == (Warn.GETS_SLOWER, 9.0)
+    assert "grew 9.0 x" in told.text and "whole database" in told.text
 
 
 def test_lost_frames_are_the_time_that_forwarding_was_blocked():
@@ -89,7 +90,7 @@ def test_a_path_that_never_worked_has_no_blocked_time_and_that_is_told():
     quiet = carried(lost=10_000, gap_s=None)
     why = disturbance(quiet, carried(lost=10_000, gap_s=None))
     assert "100 % of the load was lost before anything happened" in why
-    assert warnings(measurement(built(), {"refused": why}), "") == (why,)
+    assert warnings(measurement(built(), {"refused": why}), "") == (Warn.NO_BLOCKED_TIME.of(why),)
     assert "blocked time" not in values(metrics(built()))
 
 
@@ -143,7 +144,7 @@ def test_a_build_that_the_host_disturbed_says_so_in_every_place(observed, words)
     assert words in window.reason
     assert all(metric.disturbed and "the host was disturbed" in metric.cautions for metric in window.metrics)
     (warning,) = warnings(window, "")
-    assert words in warning
+    assert words in warning.text
 
 
 def test_a_build_on_a_quiet_host_is_valid():

@@ -62,7 +62,7 @@ def test_a_device_that_holds_none_fails():
 def test_aging_that_takes_too_long_is_left_out_with_the_reason():
     result = measured(Balancer(places=300, held_s=120.0))
     assert "aging time" not in figures(result)
-    assert "remembered for 120 s" in result.warnings[0]
+    assert "remembered for 120 s" in result.warnings[0].text
 
 
 def told(flushes):

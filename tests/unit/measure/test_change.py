@@ -126,6 +126,13 @@ def test_a_window_is_right_where_nothing_failed_and_those_that_serve_have_equal_
     assert is_right(Findings(0.0, 0.1, failed, dealt), away) is right
 
 
+def test_a_window_is_right_by_weights():
+    weights = (2, 1, 1)
+    assert is_right(Findings(0.0, 0.1, 0, (40, 20, 20)), None, weights)
+    assert is_right(Findings(0.0, 0.1, 0, (40, 20, 0)), 2, weights)
+    assert not is_right(Findings(0.0, 0.1, 0, (20, 40, 0)), 2, weights)
+
+
 def test_a_window_has_twenty_connections_of_each_backend():
     assert [window_s(changed(rate_cps=rate), 3) for rate in (10_000, 600, 300)] == pytest.approx([0.1, 0.1, 0.2])
 

@@ -17,6 +17,7 @@ from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.measurement import Bound
 from pinchpoint.model.result import Limit as Pinch
 from pinchpoint.model.result import Outcome, Rate, RateStatus
+from pinchpoint.model.warning import Warn
 
 ASKS = Connections(
     failure_ratios=(0.0,),
@@ -133,7 +134,7 @@ def test_the_highest_rate_that_was_allowed_gives_at_least():
 def test_a_device_that_bears_no_rate_has_none_and_a_warning_says_so():
     result = measured(Balancer(places=0, held_s=1.0))
     assert not {"burst rate", "sustained rate"} & metrics(result).keys()
-    assert result.warnings[0].startswith("burst rate: none")
+    assert result.warnings[0].text.startswith("burst rate: none")
 
 
 def test_every_second_syn_without_an_answer_is_a_share_that_fails_at_any_rate_and_no_rate_is_sustained():
@@ -146,7 +147,8 @@ def test_every_second_syn_without_an_answer_is_a_share_that_fails_at_any_rate_an
     assert not {"burst rate", "completed rate", "sustained rate", "predicted sustained rate"} & published.keys()
     assert result.verdict.headline.startswith("50 % of the connections fail at any rate down to ")
     assert result.verdict.headline.endswith(", at the SYN: unexplained")
-    assert sum('measure = "verify"' in warning for warning in result.warnings) == 1, "once, whatever the ratios"
+    kinds = [warning.kind for warning in result.warnings]
+    assert kinds.count(Warn.FAILS_AT_ANY_RATE) == 1, "once, whatever the ratios"
 
 
 def test_the_stage_of_what_fails_at_any_rate_is_not_that_of_overloads():
@@ -180,14 +182,15 @@ def test_without_places_for_a_long_load_there_is_no_completed_rate_and_a_warning
     result = measured(Balancer(places=80, held_s=1.0), steady_s=4.0)
     published = metrics(result)
     assert "completed rate" not in published
-    assert any(one.startswith("no completed rate: local ports: 80 places are taken ") for one in result.warnings)
+    (told,) = (warning.text for warning in result.warnings if warning.kind is Warn.NO_COMPLETED_RATE)
+    assert told.startswith("no completed rate: local ports: 80 places are taken ")
     assert published["burst"].value == pytest.approx(40, abs=4), "80 in 0.5 s, where 80 a second are sustained"
 
 
 def test_without_places_for_connections_that_are_held_there_is_no_completed_rate():
     result = measured(Balancer(places=8000, held_s=20.0), steady_s=4.0, hold_s=1.0)
     assert "completed rate" not in metrics(result), "most of a load of 1.44 s passes before the first one completes"
-    assert any(" are taken 1.44 s after 5.00 k/s began" in warning for warning in result.warnings)
+    assert any(" are taken 1.44 s after 5.00 k/s began" in warning.text for warning in result.warnings)
 
 
 def test_connections_that_are_held_are_completed_as_fast_as_they_are_opened():
@@ -197,7 +200,8 @@ def test_connections_that_are_held_are_completed_as_fast_as_they_are_opened():
 
 def test_a_load_too_short_for_two_samples_is_not_said_to_have_ended_early():
     result = measured(Balancer(places=100_000, capacity_cps=1000.0), steady_s=0.1)
-    assert "no completed rate: connections.steady_s is shorter than 400 ms, four samples" in result.warnings
+    why = "connections.steady_s is shorter than 400 ms, four samples"
+    assert Warn.NO_COMPLETED_RATE.of(why) in result.warnings
 
 
 def test_what_is_completed_of_every_load_is_at_least_the_completed_rate():
@@ -275,3 +279,21 @@ def test_work_that_the_engine_does_not_know_is_refused(text):
     with pytest.raises(MismatchError):
         work().read(text)
     assert work().read("request:98,reset:2") == "request:98,reset:2"
+
+
+def test_where_no_place_is_kept_the_completed_rate_goes_on_for_ever():
+    result = measured(Balancer(places=100_000, held_s=0.0, capacity_cps=1000.0, queue=200.0), steady_s=4.0)
+    figures = metrics(result)
+    assert figures["sustained rate"].value == figures["completed rate"].value
+    assert figures["sustained rate"].note.startswith("the completed rate: no place is kept")
+    assert result.verdict.headline.endswith("sustained: what ends the completed rate")
+
+
+def test_goodput_is_that_of_completed_answers():
+    result = measured(
+        Balancer(places=100_000, capacity_cps=1000.0, queue=200.0), steady_s=4.0, requests=3, answer_bytes=1000
+    )
+    figures = metrics(result)
+    assert figures["goodput"].value == pytest.approx(24_000 * figures["completed rate"].value)
+    mixed = measured(Balancer(places=100_000, capacity_cps=1000.0, queue=200.0), steady_s=4.0, work="request:9,reset:1")
+    assert "goodput" not in metrics(mixed)

@@ -12,6 +12,7 @@ from pinchpoint.measure.load.run import Load, measure_loads
 from pinchpoint.measure.standing import Listener
 from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.result import Outcome
+from pinchpoint.model.warning import Warn
 from pinchpoint.observe.snapshot import Bracket
 
 
@@ -40,7 +41,7 @@ def test_a_rate_that_the_engine_cannot_offer_is_a_warning_and_the_others_stand()
     result, _ = measured((100_000.0, 4e6), Truth(9e6, ceiling_fps=1e6))
     assert [metric.name for metric in result.metrics if metric.name.startswith("loss")] == ["loss at 100 kpps"]
     (warning,) = result.warnings
-    assert "load at 4.00 Mpps: 0 of 3 trials valid" in warning
+    assert "load at 4.00 Mpps: 0 of 3 trials valid" in warning.text
     assert result.invalid_trials == {"generator_limited": 2}
 
 
@@ -89,7 +90,8 @@ def test_trials_beside_a_neighbour_count_and_the_reader_is_informed():
     result, kept, _ = beside(slowed=(1, 3))
     assert len(kept) == 1 + 3
     assert result.invalid_trials == {}
-    assert any("the host slowed the switch's core 1 in 50.0 % of 4 trials" in warning for warning in result.warnings)
+    (told,) = (warning.text for warning in result.warnings if warning.kind is Warn.CORE_SLOWED)
+    assert "the host slowed the switch's core 1 in 50.0 % of 4 trials" in told
 
 
 def test_after_a_trial_beside_a_neighbour_its_leaving_is_waited_for():

@@ -74,7 +74,7 @@ def test_a_load_that_the_generator_does_not_offer_is_marked_and_has_no_loss():
     assert top.offered_fps == pytest.approx(3e6, rel=0.01)
     assert [point.generator_limited for point in result.loss_curve[:4]] == [True, True, True, False]
     assert "loss at 100 % load" not in metrics(result)
-    assert any("100 % load (4.00 Mpps): generator-limited" in warning for warning in result.warnings)
+    assert any("100 % load (4.00 Mpps): generator-limited" in warning.text for warning in result.warnings)
     assert sum(trial.load_fps == 4e6 for trial in kept) == 2, "confirmed once, and not tried six times"
 
 

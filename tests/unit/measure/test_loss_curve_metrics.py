@@ -13,7 +13,7 @@ def known(share, forwarded):
 
 def test_a_dut_that_forwards_less_under_more_load_is_told():
     (warning,) = warnings([known(1.0, 1.5e6), known(0.9, 2.0e6)])
-    assert warning == "forwarding falls under overload: 1.50 Mpps at 100 % load, 2.00 Mpps at 90 % load"
+    assert str(warning) == "forwarding falls under overload: 1.50 Mpps at 100 % load, 2.00 Mpps at 90 % load"
     assert list(warnings([known(1.0, 1.99e6), known(0.9, 2.0e6)])) == []
 
 
@@ -25,4 +25,4 @@ def test_a_load_without_a_valid_trial_keeps_its_reason():
         False,
         False,
     )
-    assert list(warnings([estimated])) == ["50 % load (1.00 Mpps): 0 of 6 trials valid; last: noise"]
+    assert list(map(str, warnings([estimated]))) == ["50 % load (1.00 Mpps): 0 of 6 trials valid; last: noise"]

@@ -14,10 +14,12 @@ from pinchpoint.measure.frames import FrameSession
 from pinchpoint.measure.rates import run as rates
 from pinchpoint.measure.rates.run import Rates
 from pinchpoint.measure.standing import Listener
-from pinchpoint.measure.trial import Measurer
+from pinchpoint.measure.trial import ROUND_TRIP, Measurer
 from pinchpoint.model.result import Ceiling, Rate, RateStatus
-from pinchpoint.model.scenario import EngineSite, Relative, SearchMethod
+from pinchpoint.model.scenario import Relative, SearchMethod
+from pinchpoint.model.site import Remote, Site
 from pinchpoint.model.trial import Drop, Hop, LatencySummary, TrialValidity
+from pinchpoint.model.warning import Warn
 from pinchpoint.observe.snapshot import Bracket
 from pinchpoint.report import words
 from pinchpoint.run.scenario import first_lines
@@ -79,8 +81,8 @@ def test_where_the_other_points_have_no_ndr_all_points_are_of_overload():
 def test_cycles_that_do_not_fit_the_clock_are_a_warning():
     ndr = Rate(0.0, RateStatus.FOUND, 1e7, 1e7, 1.0, 3.0, "")
     result = summary(ndr, trials.trial(1e7, threads=[trials.thread_load(1.0, 900.0)]))
-    (told,) = (line for line in result.warnings if "GHz" in line)
-    assert told.startswith("900 cycles per packet at the NDR make 9.00 GHz")
+    (told,) = (warning for warning in result.warnings if warning.kind is Warn.OVER_CLOCK)
+    assert told.text.startswith("900 cycles per packet at the NDR make 9.00 GHz")
 
 
 def test_cycles_of_an_overload_are_not_held_against_the_ndr():
@@ -90,7 +92,8 @@ def test_cycles_of_an_overload_are_not_held_against_the_ndr():
     )
     search = rates._RateSearch(SearchOutcome((ndr,), None), (overload,), overloads=[overload] * 7)
     scenario = replace(SCENARIO, point=replace(SCENARIO.point, relative=Relative.ALONE))
-    assert not any("GHz" in line for line in rates._summary(scenario, (overload,), search, (), 1.0).warnings)
+    told = rates._summary(scenario, (overload,), search, (), 1.0).warnings
+    assert Warn.OVER_CLOCK not in [warning.kind for warning in told]
 
 
 def dropping(load, lost, number):
@@ -169,8 +172,7 @@ def test_latency_that_two_clocks_disprove_is_withheld_with_the_reason(early_ns, 
     trial = trials.trial(500.0, counts=replace(trials.stream_counts(), latency=changed))
     trial = replace(trial, streams=(*trial.streams, replace(trial.streams[0], stream=1, latency=slower)))
     ndr = Rate(0.0, RateStatus.FOUND, 1000.0, None, 1.0, 3.0, "")
-    site = EngineSite(None, ("left",))
-    scenario = replace(SCENARIO, engines=(site,), engine=replace(SCENARIO.engine, clock_error_us=50.0))
+    scenario = replace(SCENARIO, engine=replace(SCENARIO.engine, clock_error_us=50.0))
     scenario = replace(scenario, measure=Rates((0.5,), 0.2))
     measurer = SimpleNamespace(trial=lambda phase, duration_s, load_fps: trial)
     point = rates._latency(0.5, rates._RateSearch(SearchOutcome((ndr,), None), ()), scenario, measurer)
@@ -182,6 +184,17 @@ def test_latency_that_two_clocks_disprove_is_withheld_with_the_reason(early_ns, 
     else:
         assert point.latency == slower
         assert point.note.startswith("each time may be wrong by 50.0 us")
+
+
+@pytest.mark.parametrize(("ports", "phase"), [(("left", "right"), "latency"), (("left",), ROUND_TRIP)])
+def test_one_engine_on_another_host_has_one_clock_and_two_engines_have_two(ports, phase):
+    sites = (Site(), Site(Remote("gen", "gen", True, 60.0), ports))
+    scenario, phases = replace(SCENARIO, measure=Rates((0.5,), 0.2), sites=sites), list[str]()
+    measurer = SimpleNamespace(trial=lambda phase, duration_s, load_fps: phases.append(phase) or trials.trial(500.0))
+    ndr = Rate(0.0, RateStatus.FOUND, 1000.0, None, 1.0, 3.0, "")
+    point = rates._latency(0.5, rates._RateSearch(SearchOutcome((ndr,), None), ()), scenario, measurer)
+    assert phases == [phase]
+    assert ("two engines have no clock in common" in point.note) is (phase == ROUND_TRIP)
 
 
 @pytest.mark.parametrize("method", list(SearchMethod))

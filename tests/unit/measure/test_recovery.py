@@ -12,6 +12,7 @@ from pinchpoint.measure.recovery.run import Recovery, measure_recovery
 from pinchpoint.measure.standing import Listener
 from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.result import Outcome
+from pinchpoint.model.warning import Warn
 from pinchpoint.observe.snapshot import Bracket
 
 SHORT = Recovery(1e6, 1.1, 2.0, 0.5, 1.0, 3)
@@ -54,7 +55,7 @@ def test_a_dut_that_does_not_recover_in_time_is_told():
     time = figures(result)["recovery time"]
     assert (time.value, time.low, time.high) == (pytest.approx(1.0), pytest.approx(1.0), None)
     assert time.note.startswith("at least: 3 of 3 repeats not recovered within 1.00 s")
-    assert "still lost frames" in result.warnings[0]
+    assert result.warnings[0].kind is Warn.NOT_RECOVERED
 
 
 @pytest.mark.parametrize("stops_s", [1.5, 2.5], ids=["in the overload", "after it"])
@@ -63,7 +64,7 @@ def test_a_dut_that_never_forwards_again_has_not_recovered_at_once(stops_s):
     time = figures(result)["recovery time"]
     assert (time.value, time.high) == (pytest.approx(1.0), None)
     assert time.note.startswith("at least: 3 of 3 repeats not recovered within 1.00 s")
-    silent = [told for told in result.warnings if "forwarded nothing after the overload" in told]
+    silent = [told for told in result.warnings if told.kind is Warn.SILENT_AFTER_OVERLOAD]
     assert len(silent) == (stops_s < SHORT.overload_s)
 
 
@@ -74,7 +75,7 @@ def test_a_dut_that_forwards_again_in_time_has_its_time():
 
 def test_an_overload_that_is_none_is_told():
     result, _ = recovered(Truth(3e6))
-    assert "3 of 3 overloads lost nothing" in result.warnings[0]
+    assert result.warnings[0] == Warn.NO_OVERLOAD.of(calm=3, repeats=3)
 
 
 def test_a_generator_that_cannot_overload_is_a_failure_with_the_reason():

@@ -89,6 +89,6 @@ def test_what_did_not_recover_stands_behind_all_others_and_has_no_upper_end(time
 
 def test_it_is_told_how_many_did_not_recover_and_how_many_fell_silent():
     (some,) = diagnosis.warnings(times(0.1, None))
-    assert some == "1 of 2 repeats not recovered within 1.00 s: they still lost frames at their end"
+    assert str(some) == "1 of 2 repeats not recovered within 1.00 s: they still lost frames at their end"
     _, silent = diagnosis.warnings([replace(recovery, silent=True) for recovery in times(None, None)])
-    assert silent == "in 2 of 2 repeats the switch forwarded nothing after the overload"
+    assert str(silent) == "in 2 of 2 repeats the switch forwarded nothing after the overload"

@@ -166,7 +166,7 @@ def test_a_dut_that_stops_for_good_has_its_loss_where_it_happened_and_the_time_i
     result, kept, windows = soaked(Truth(5e6, stop=Stop(6.2)), Soak(1e6, 0.9, 10.0, 1.0))
     assert losses(windows) == pytest.approx([0] * 6 + [0.8] + [1] * 3, abs=1e-4)
     assert sum(window.account["lost"] for window in windows) == kept[-1].lost
-    assert "forwarding stopped 6.2 s after the beginning, and did not come back" in result.warnings
+    assert "forwarding stopped 6.2 s after the beginning, and did not come back" in map(str, result.warnings)
     assert figures(result)["longest stop"].value == pytest.approx(3.8, abs=1e-3)
 
 
@@ -174,7 +174,7 @@ def test_a_dut_that_comes_back_has_the_loss_of_the_time_that_it_stood_still():
     result, kept, windows = soaked(Truth(5e6, stop=Stop(3.5, 3.2)), Soak(1e6, 0.9, 10.0, 1.0))
     assert losses(windows) == pytest.approx([0, 0, 0, 0.5, 1, 1, 0.7, 0, 0, 0], abs=1e-4)
     assert sum(window.account["lost"] for window in windows) == kept[-1].lost
-    assert "forwarding stood still from 3.5 s to 6.7 s after the beginning" in result.warnings
+    assert "forwarding stood still from 3.5 s to 6.7 s after the beginning" in map(str, result.warnings)
 
 
 def test_a_dut_that_answers_no_more_is_told_and_its_forwarding_still_watched():
@@ -183,7 +183,7 @@ def test_a_dut_that_answers_no_more_is_told_and_its_forwarding_still_watched():
     assert len(windows) == 10
     assert [bool(window.threads) for window in windows] == [True] * 3 + [False] * 7
     (told,) = result.warnings
-    assert told.startswith("4.0 s after the beginning the switch did not answer: vswitchd.ctl: no answer")
+    assert told.text.startswith("4.0 s after the beginning the switch did not answer: vswitchd.ctl: no answer")
 
 
 def test_a_dut_that_is_silent_at_the_end_does_not_take_the_windows_with_it():
@@ -192,7 +192,7 @@ def test_a_dut_that_is_silent_at_the_end_does_not_take_the_windows_with_it():
     assert result.outcome is Outcome.MEASURED
     assert len(windows) == 5
     assert kept[-1].validity is TrialValidity.ABORTED
-    assert any("no answer to version" in told for told in result.warnings)
+    assert any("no answer to version" in told.text for told in result.warnings)
 
 
 def test_a_dut_that_died_ends_the_soak_with_the_windows_so_far_and_resume_tells_of_it():
@@ -204,4 +204,4 @@ def test_a_dut_that_died_ends_the_soak_with_the_windows_so_far_and_resume_tells_
     result, again, _ = soaked(Truth(5e6), soak, trials=kept, made=windows)
     assert again[-1].duration_s == pytest.approx(6.5)
     (told,) = result.warnings
-    assert "before the run was resumed: left: its link went down" in told
+    assert "before the run was resumed: left: its link went down" in told.text

@@ -11,6 +11,7 @@ from pinchpoint.host.interface import TICKS_PER_S
 from pinchpoint.measure.soak import metrics as soak
 from pinchpoint.measure.soak.metrics import Stop, Window
 from pinchpoint.model.trial import Sample
+from pinchpoint.model.warning import Warn
 
 loads = DEVICE.loads
 
@@ -50,7 +51,7 @@ def test_frames_that_came_late_are_taken_off_the_loss_before_them_the_nearest_fi
     windows = [replace(QUIET, lost=n) for n in (5, 30, 20)]
     corrected = soak.corrected([*windows, replace(QUIET, late=25), QUIET])
     assert [window.lost for window in corrected] == [5, 25, 0, 0, 0]
-    assert "25 frames came so late" in soak.warnings(corrected, RING, 50.0)[0]
+    assert Warn.LATE_FRAMES.of(late=25) in soak.warnings(corrected, RING, 50.0)
 
 
 def row(*losses):
@@ -78,10 +79,9 @@ def test_a_stop_begins_within_the_window_before_it_and_ends_within_the_one_behin
 
 def test_a_stop_is_told_with_its_time_and_whether_it_ended():
     for_good, once = row(0, 0.25, 1, 1), row(0, 0.25, 1, 0.5)
-    assert soak.warnings(for_good, RING, 40.0) == (
-        "forwarding stopped 17.5 s after the beginning, and did not come back",
-    )
-    assert soak.warnings(once, RING, 40.0) == ("forwarding stood still from 17.5 s to 35.0 s after the beginning",)
+    (stopped,), (stood,) = soak.warnings(for_good, RING, 40.0), soak.warnings(once, RING, 40.0)
+    assert str(stopped) == "forwarding stopped 17.5 s after the beginning, and did not come back"
+    assert str(stood) == "forwarding stood still from 17.5 s to 35.0 s after the beginning"
     open_ended, closed = metrics(for_good)["longest stop"], metrics(once)["longest stop"]
     assert (open_ended.value, open_ended.high) == (22.5, None)
     assert open_ended.note.startswith("at least")
@@ -153,7 +153,8 @@ def test_loss_in_every_window_gives_a_bound_the_other_way():
 def test_nothing_is_judged_where_every_window_was_discarded():
     noisy = replace(QUIET, gaps_s=0.01, gap_max_s=0.01)
     assert not {"windows with loss", "mean time between losses"} & metrics([noisy]).keys()
-    assert "every window was discarded: a core of the engine" in soak.warnings([noisy], RING, 10.0)[0]
+    (told,) = soak.warnings([noisy], RING, 10.0)
+    assert told.kind is Warn.NO_WINDOW_LEFT and "a core of the engine" in told.text
 
 
 @pytest.mark.parametrize("mean_s", [5.0, 100.0])
@@ -173,4 +174,4 @@ def test_a_share_has_its_exact_interval():
 
 
 def test_a_soak_that_ended_early_says_so():
-    assert soak.warnings([QUIET], RING, 100.0) == ("10.0 of 100.0 s were measured",)
+    assert [*soak.warnings([QUIET], RING, 100.0)] == [Warn.CUT_SHORT.of(measured_s=10.0, asked_s=100.0)]

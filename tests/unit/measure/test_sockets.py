@@ -20,8 +20,9 @@ from pinchpoint.measure.sockets.windows import NONE_VALID
 from pinchpoint.measure.standing import Task
 from pinchpoint.model.measurement import LevelChange, Measurement
 from pinchpoint.model.result import Limit, Outcome
-from pinchpoint.model.scenario import EngineSite, Remote
+from pinchpoint.model.site import Remote, Site
 from pinchpoint.model.trial import TrialValidity
+from pinchpoint.model.warning import Warn
 from pinchpoint.scenario import parse
 from pinchpoint.store.codec import Codec
 
@@ -99,7 +100,7 @@ def test_what_the_relay_lost_is_a_warning_and_evidence():
     lost = {"host/relay/a/dut/dropped": 2.0, "host/relay/a/dut/too_long": 0.0}
     result = summary(SCENARIO, ends(), [window(1), window(2, seen=lost)], 9.0)
     told = "the relay lost 2 frames between host and switch: 2 from a to dut (taken too late by the port)"
-    assert result.warnings == (f"m-0002: {told}",)
+    assert result.warnings == (Warn.RELAY_LOST.of(told, window="m-0002"),)
     assert told in summary(SCENARIO, ends(repeats=1), [window(seen=lost)], 9.0).verdict.evidence
 
 
@@ -129,7 +130,7 @@ def test_valid_windows_speak_and_disturbed_ones_are_counted():
     result = summary(SCENARIO, ends(rate_tps=None), made, 9.0)
     assert (result.outcome, result.metrics[0].value, result.trials) == (Outcome.MEASURED, 10_000, 3)
     assert result.invalid_trials == {"noisy_host": 1}
-    assert result.warnings == ("1 of 3 windows discarded and repeated; the last one: stolen",)
+    assert result.warnings == (Warn.WINDOWS_REPEATED.of("stolen", discarded=1, windows=3),)
     assert result.verdict is not None
 
 
@@ -137,7 +138,7 @@ def test_if_all_were_disturbed_the_figures_say_so():
     result = summary(SCENARIO, ends(), [window(n, NOISY, "a compiler ran") for n in (1, 2)], 9.0)
     assert result.outcome is Outcome.MEASURED
     assert all(metric.disturbed and metric.cautions == (NONE_VALID,) for metric in result.metrics)
-    assert result.warnings == ("0 of 2 windows were valid, not 2; the last invalid one: a compiler ran",)
+    assert result.warnings == (Warn.FEW_WINDOWS.of("a compiler ran", valid=0, windows=2, asked=2),)
 
 
 def test_if_none_can_be_judged_the_scenario_failed_with_the_reason():
@@ -168,7 +169,7 @@ def test_a_rate_that_fell_within_its_windows_is_a_range_with_the_level_that_last
     rate = next(metric for metric in told.metrics if metric.name == "transactions")
     assert (rate.value, rate.low, rate.high) == (300.0, 290.0, 14_000.0)
     assert any(part.startswith("not stationary: ") for part in rate.cautions)
-    assert sum("not stationary: the rate fell" in line for line in told.warnings) == 3
+    assert sum(warning.kind is Warn.NOT_STATIONARY for warning in told.warnings) == 3
 
 
 def test_the_levels_of_pairs_add_up_and_one_without_a_change_keeps_its_rate():
@@ -202,7 +203,7 @@ def test_rules_that_the_datapath_did_not_see_are_a_warning():
     scenario = replace(SCENARIO, dut=replace(SCENARIO.dut, bridges=(bridge,)))
     seen = {"ovs/exercised/flows": 2.0, "ovs/exercised/masks": 1.0}
     result = summary(scenario, ends(repeats=1), [window(seen=seen)], 9.0)
-    assert result.warnings[0].startswith("500,000 OpenFlow rules, but 2 datapath flows and 1 mask carried the traffic")
+    assert result.warnings[0] == Warn.NO_FLOW_OF_ITS_OWN.of(items=500_000, what="OpenFlow rules", flows=2, masks=1)
 
 
 def test_a_verdict_survives_the_disk():
@@ -226,9 +227,8 @@ class Bench:
 
 def test_the_lab_keeps_off_the_cpus_of_an_end_on_its_own_machine_where_the_switch_is_on_another(monkeypatch):
     far, kept = Remote("far", "far", sudo=True, lease_s=60), []
-    sites = EngineSite(None, (), ("a",)), EngineSite(far, (), ("b",))
     bench, there = Bench(), Local()
-    bench.scenario = replace(SCENARIO, remote=far, engines=sites)
+    bench.scenario = replace(SCENARIO, sites=(Site(far), Site(None, (), ("a",))))
     bench.host = there
     bench.setup.places = Places("b", PurePosixPath("/b"), there, {"lab": HERE, "far": there})
     monkeypatch.setattr(sockets, "kept_off", lambda cpus, host: nullcontext(kept.append((cpus, host))))

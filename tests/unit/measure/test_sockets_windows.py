@@ -204,7 +204,7 @@ def test_no_interval_is_negative():
     ],
 )
 def test_what_took_no_datapath_flow_is_told(items, flows, said):
-    lines = windows.invisible(items, flows, None if flows is None else 1)
+    lines = [str(told) for told in windows.invisible(items, flows, None if flows is None else 1)]
     assert [line[: len(words)] for line, words in zip(lines, said, strict=True)] == said
     assert all("did not see" not in line for line in lines), "a single bench cannot tell whether the rate changed"
 

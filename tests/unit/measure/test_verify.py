@@ -312,6 +312,46 @@ def test_a_hash_may_be_as_uneven_as_chance_makes_it():
     assert wrong(service, backends=(60, 140, 100)) == ["busiest backend"]
 
 
+def weighed(*weights):
+    backends = tuple(replace(backend, weight=n) for backend, n in zip(SERVICE.backends, weights, strict=True))
+    return replace(SERVICE, backends=backends)
+
+
+BY_WEIGHT = (0, 1, 0, 2) * 75
+COUNTED = {"opened": 300, "backends": (150, 75, 75)}
+
+
+def test_weighted_round_robin_repeats_its_cycle():
+    assert wrong(weighed(2, 1, 1), order=BY_WEIGHT, **COUNTED) == []
+    assert wrong(weighed(4, 2, 2), order=(0, 0, 1, 2) * 75, **COUNTED) == [], "whatever its pattern is"
+    assert wrong(weighed(2, 1, 1), order=(0,) * 150 + (1, 2) * 75, **COUNTED) == ["busiest backend"]
+    assert wrong(weighed(1, 2, 1), order=BY_WEIGHT, **COUNTED) == ["busiest backend"]
+    assert wrong(SERVICE, order=BY_WEIGHT, **COUNTED) == ["busiest backend"]
+
+
+def test_where_lines_have_a_share_each_backends_may_be_so_many_connections_off():
+    def is_right(*counts):
+        told = client(order=BY_WEIGHT, backends=counts, opened=300)
+        by_name = {check.name: check for check in checks(weighed(2, 1, 1), told, Dealing(lines=4))}
+        return by_name["busiest backend"].is_right
+
+    assert is_right(154, 72, 74)
+    assert not is_right(155, 71, 74)
+
+
+def test_a_hash_deals_by_weights():
+    service = replace(weighed(2, 1, 1), scheduler=Scheduler.HASH)
+    assert wrong(service, backends=(150, 80, 70)) == []
+    assert wrong(service) == ["busiest backend"]
+
+
+def test_with_a_hash_of_the_source_a_client_stays_with_its_backend():
+    service = replace(SERVICE, scheduler=Scheduler.SOURCE)
+    stays = tuple((0, 1, 2, 0)[n % 4] for n in range(300))
+    assert wrong(service, order=stays, backends=(150, 75, 75)) == []
+    assert wrong(service, order=(1, *stays[1:]), backends=(149, 76, 75)) == ["client kept"]
+
+
 def test_without_full_nat_backends_see_the_client():
     service = replace(SERVICE, mode=Mode.DNAT, local=None)
     assert wrong(service) == ["expected source"]

@@ -4,7 +4,8 @@ import pytest
 
 from pinchpoint.host.local import Local
 from pinchpoint.model.errors import BenchError
-from pinchpoint.observe.perf import MOUNT, DropReasons, reasons
+from pinchpoint.model.hops import DropKind
+from pinchpoint.observe.perf import MOUNT, DropReasons, kind_of, reasons
 
 HEAD = "skbaddr=0xffff88810a rx_sk=(nil) protocol=2048 location="
 SCRIPT = "".join(
@@ -23,6 +24,20 @@ def test_reasons_come_by_how_many_frames_each_cost():
     assert (first.reason, first.frames, first.share) == ("NEIGH_QUEUEFULL", 3, 0.75)
     assert (second.reason, second.frames) == ("IP_LOCAL_SOURCE", 1)
     assert reasons("") == ()
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind"),
+    [
+        ("NEIGH_FAILED", DropKind.NEIGHBOUR),
+        ("IP_RPFILTER", DropKind.SOURCE),
+        ("NETFILTER_DROP", DropKind.RULE),
+        ("CPU_BACKLOG", DropKind.KERNEL_QUEUE),
+        ("a later kernel's", DropKind.OTHER),
+    ],
+)
+def test_a_reason_is_in_the_words_of_causes(reason, kind):
+    assert kind_of(reason) is kind
 
 
 def test_a_kernel_without_reasons_is_no_answer():

@@ -16,6 +16,7 @@ from sample_study import study_run
 
 from pinchpoint.model.result import RunInfo, RunResult
 from pinchpoint.model.trial import Trial
+from pinchpoint.model.warning import Warn
 from pinchpoint.report import render_html
 from pinchpoint.report.page import _policy
 from pinchpoint.store.codec import SCHEMA
@@ -72,7 +73,7 @@ def _hostile_run() -> tuple[RunInfo, RunResult, tuple[Trial, ...]]:
         scenario=HOSTILE,
         title=HOSTILE,
         verdict=verdict,
-        warnings=(HOSTILE,),
+        warnings=(Warn.OTHER.of(HOSTILE, advice=HOSTILE),),
         threads=(load,),
         latency=(point,),
     )

@@ -46,8 +46,10 @@ def test_a_share_that_loses_at_half_of_the_rate_is_a_fact_with_its_counts() -> N
 def test_trials_that_lose_as_often_far_below_the_rate_as_at_the_low_end_of_its_band_are_a_warning() -> None:
     losing = replace(FACTLESS, rates=(replace(NDR, at_half=LossShare(3.4e6, 41, 81)),))
     assert not [*number_views.facts(losing)]
-    (line,) = number_views.warnings(losing)
-    assert line == "50.6 % of the trials lose at any load that was tried: 41 of 81 at 3.40 Mpps, half of the NDR"
+    (warning,) = number_views.warnings(losing)
+    assert (
+        warning.text == "50.6 % of the trials lose at any load that was tried: 41 of 81 at 3.40 Mpps, half of the NDR"
+    )
 
 
 @pytest.mark.parametrize(
@@ -60,8 +62,8 @@ def test_trials_that_lose_as_often_far_below_the_rate_as_at_the_low_end_of_its_b
     ],
 )  # fmt: skip
 def test_what_contradicts_a_rate_is_a_warning(changes, part: str) -> None:
-    (line,) = number_views.warnings(replace(FACTLESS, rates=(replace(NDR, **changes),)))
-    assert part in line
+    (warning,) = number_views.warnings(replace(FACTLESS, rates=(replace(NDR, **changes),)))
+    assert part in warning.text
 
 
 def test_what_a_packet_cost_is_the_metric_of_that_name_and_of_an_older_run_the_busiest_threads() -> None:
@@ -79,11 +81,11 @@ def test_a_claim_that_holds_is_no_warning() -> None:
 def test_of_a_constant_loss_the_pdr_is_named_as_the_useful_rate() -> None:
     floor = replace(NDR, floor=LossFloor(1e-5, 0.9e-5, 1.1e-5, 1e6, 12))
     pdr = replace(NDR, loss_ratio=0.005, estimate_fps=9.9e6)
-    (line,) = number_views.warnings(replace(FACTLESS, rates=(floor, pdr)))
-    assert line.endswith("so the NDR depends on the trial length: the useful rate is PDR 0.5 %, 9.90 Mpps")
+    (warning,) = number_views.warnings(replace(FACTLESS, rates=(floor, pdr)))
+    assert warning.text.endswith("so the NDR depends on the trial length: the useful rate is PDR 0.5 %, 9.90 Mpps")
 
 
 def test_a_device_that_forwards_less_under_overload_than_its_ndr_collapses() -> None:
     slower = replace(MRR, estimate_fps=5e6, lower_fps=4.9e6, upper_fps=5.1e6)
-    (line,) = number_views.warnings(replace(FACTLESS, mrr=slower))
-    assert line == "collapses under overload: at 12.4 Mpps offered it forwards 5.00 Mpps, less than its NDR"
+    (warning,) = number_views.warnings(replace(FACTLESS, mrr=slower))
+    assert str(warning) == "collapses under overload: at 12.4 Mpps offered it forwards 5.00 Mpps, less than its NDR"

@@ -56,6 +56,15 @@ def test_an_axis_of_what_was_not_observed_is_not_drawn():
     assert set(_named(trials_figure(bare))) == {"offered", "received", "lost"}
 
 
+def test_cores_of_one_number_on_two_hosts_are_two():
+    workers = [(replace(trial.witness.workers[0], core=0, host=""), trial) for trial in OWN]
+    both = [
+        replace(trial, witness=replace(trial.witness, workers=(worker, replace(worker, host="gen"))))
+        for worker, trial in workers
+    ]
+    assert {"busy: engine, core 0", "busy: engine, core 0 on gen"} <= set(_named(trials_figure(both)))
+
+
 def test_the_bounds_of_a_search_narrow_and_hold_what_was_seen():
     own = [trial for trial in sample_run()[2] if trial.scenario == "snat-255"]
     bounds = [interval for _, interval in narrowing(own, 0.0)]

@@ -17,6 +17,7 @@ from sample_study import study_run
 from pinchpoint.model.result import RateStatus, RunInfo, RunResult
 from pinchpoint.model.study import Finding
 from pinchpoint.model.trial import Loopback
+from pinchpoint.model.warning import Warn
 from pinchpoint.report import number_views, render_html, render_markdown, render_table, words
 from pinchpoint.store.folder import RunFolder
 
@@ -85,7 +86,10 @@ def test_foreign_metrics_cannot_break_markdown_or_the_terminal() -> None:
     hostile = "[red]a|b\n# c<script>"
     scenario = result.scenarios[0]
     broken = replace(
-        scenario, title=hostile, metrics=(replace(scenario.metrics[0], note=hostile),), warnings=(hostile,)
+        scenario,
+        title=hostile,
+        metrics=(replace(scenario.metrics[0], note=hostile),),
+        warnings=(Warn.OTHER.of(hostile),),
     )
     text = render_markdown(info, replace(result, scenarios=(broken,)), ())
     assert "\n# c" not in text and not re.search(r"(?<!\\)<script", text)
@@ -208,7 +212,7 @@ def test_a_run_folder_from_before_later_keys_is_still_a_report() -> None:
 
 
 def test_foreign_text_cannot_break_markdown() -> None:
-    hostile = replace(RESULT.scenarios[0], scenario="a|b\n# c<script>*x*", warnings=("`|`",))
+    hostile = replace(RESULT.scenarios[0], scenario="a|b\n# c<script>*x*", warnings=(Warn.OTHER.of("`|`"),))
     text = render_markdown(INFO, replace(RESULT, scenarios=(hostile,)), ())
     assert "a\\|b \\# c\\<script\\>\\*x\\*" in text
     assert "\n# c" not in text and "\\`\\|\\`" in text

@@ -6,6 +6,7 @@ from sample import sample_run
 from sample_measures import measures_run
 from sample_study import study_run
 
+from pinchpoint.model.warning import Warn
 from pinchpoint.report import words
 from pinchpoint.report.view import run_view
 
@@ -45,7 +46,7 @@ def test_a_scenario_of_a_curve_without_points_is_shown_as_any_other() -> None:
 
 
 def test_what_to_mind_are_the_doubts_and_then_the_warnings() -> None:
-    scenario = replace(RESULT.scenarios[1], warnings=("a neighbour",), cache_line=None)
+    scenario = replace(RESULT.scenarios[1], warnings=(Warn.OTHER.of("a neighbour"),), cache_line=None)
     (view,) = run_view(replace(RESULT, scenarios=(scenario,))).scenarios
     assert view.cautions[-2:] == ("core distance not measured", "a neighbour")
 
@@ -55,7 +56,8 @@ def test_each_warning_counts_against_the_reasons_to_trust_a_number() -> None:
     view = run_view(replace(RESULT, scenarios=(snat,)), INFO, TRIALS).scenarios[0]
     held, reasons = view.trust
     assert held == reasons == len(view.checks)
-    warned = run_view(replace(RESULT, scenarios=(replace(snat, warnings=("a neighbour",)),)), INFO, TRIALS).scenarios[0]
+    snat = replace(snat, warnings=(Warn.OTHER.of("a neighbour"),))
+    warned = run_view(replace(RESULT, scenarios=(snat,)), INFO, TRIALS).scenarios[0]
     assert warned.trust == (held, reasons + 1)
 
 

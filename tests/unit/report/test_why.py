@@ -7,7 +7,7 @@ from rich.console import Console
 from sample import sample_run
 
 from pinchpoint.model.causes import FORWARDED, LOSS, Branch, Experiment, Explanation, Standing, Suspicion, Tried
-from pinchpoint.model.measurement import FunctionShare, Profile
+from pinchpoint.model.measurement import DropReason, FunctionShare, Profile
 from pinchpoint.report import render_html, render_markdown, render_table
 from pinchpoint.report.view import NO_SYMBOL, profile_view, suspected_view, why_view
 
@@ -61,6 +61,14 @@ def test_missing_symbols_and_a_device_with_time_left_are_said():
     assert "19.0 % of the samples are in code without symbols (ovs-vswitchd)" in sentences
     assert "may have had time left" not in sentences
     assert "may have had time left" in " ".join(profile_view(replace(profiled(), received=999)).sentences)
+
+
+def test_causes_that_the_kernels_reasons_name_come_with_what_mends_them():
+    suspicion = Suspicion("neighbour", "an unknown next hop", 1.0, (), "see ip neighbour")
+    profile = profiled(drops=(DropReason("NEIGH_FAILED", 90, 1.0),), suspicions=(suspicion,))
+    *_, reasons, cause = profile_view(profile).sentences
+    assert reasons == "90 frames that the kernel dropped in a trial of its own, by its own reasons: NEIGH_FAILED 100 %"
+    assert cause == "That names an unknown next hop: see ip neighbour"
 
 
 def test_what_was_not_sampled_is_one_line():

@@ -12,7 +12,7 @@ from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.standing import Interrupted, Listener
 from pinchpoint.model.errors import BenchError, EngineError, HostLostError
-from pinchpoint.model.scenario import Remote
+from pinchpoint.model.site import Remote, Site
 from pinchpoint.run import host_recovery
 from pinchpoint.run.checkpoint import Growing, RunContext
 from pinchpoint.store.folder import RunFolder
@@ -49,9 +49,9 @@ def host(monkeypatch):
     return far
 
 
-def attempt(outcomes, remotes=(FAR,), sleep=lambda seconds: None, on_stoppable=lambda running: None, **how):
+def attempt(outcomes, remote=FAR, sleep=lambda seconds: None, on_stoppable=lambda running: None, **how):
     """Make attempts that do as `outcomes` say, one after the other; returns what the last one does."""
-    units, left = [SimpleNamespace(remotes=remotes)], iter(outcomes)
+    units, left = [SimpleNamespace(sites=(Site(remote),))], iter(outcomes)
     return host_recovery.outliving(Machines(Local()), units, lambda: next(left)(), on_stoppable, sleep, **how)
 
 
@@ -95,7 +95,7 @@ def test_an_error_of_a_host_that_answers_is_raised_at_once(host):
 
 def test_a_unit_of_this_machine_is_never_begun_anew(host):
     with pytest.raises(BenchError):
-        attempt([lose(host)], remotes=(None,))
+        attempt([lose(host)], remote=None)
 
 
 def test_a_host_is_awaited_longer_and_longer_for_five_minutes_at_most(host):

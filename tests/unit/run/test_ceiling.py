@@ -17,6 +17,7 @@ from pinchpoint.measure.load.run import Load
 from pinchpoint.measure.standing import Listener, Task, Undoable
 from pinchpoint.model.errors import BenchError, RequirementError, StoreError
 from pinchpoint.model.result import Ceiling, Outcome, Rate, RateStatus, ScenarioResult
+from pinchpoint.model.warning import Warn
 from pinchpoint.run import ceiling as kept
 from pinchpoint.run.ceiling import MOST_TRIALS, CeilingTest, TooNoisyError, find_ceilings, held_result, key_of
 from pinchpoint.run.run import unmeasured
@@ -101,7 +102,7 @@ def test_a_ceiling_is_measured_once_a_day(path):
     test = CeilingTest(Machines(Local()), lambda _: "1.0", path, measure, lambda: now[0])
     for _ in range(2):
         ceilings, why = test.before(TWO_PORTS, Listener())
-        assert ([ceiling.fps for ceiling in ceilings], why) == ([10e6], "")
+        assert ([ceiling.fps for ceiling in ceilings], why) == ([10e6], None)
     assert measure.calls == 1
     now[0] += timedelta(days=1)
     assert test.known(TWO_PORTS) == ()
@@ -163,7 +164,7 @@ def test_what_cannot_be_measured_is_said_and_not_tried_again(path):
     for _ in range(2):
         ceilings, why = test.before(TWO_PORTS, Listener())
         assert ceilings == ()
-        assert "a NIC needs a cable" in why
+        assert why.kind is Warn.CEILING_UNKNOWN and "a NIC needs a cable" in why.text
     assert measure.calls == 1
 
 
@@ -182,7 +183,7 @@ def test_measures_without_a_search_have_none(path):
     loads = replace(TWO_PORTS, measure=Load((1e5,), 1.0, 1))
     assert CeilingTest(Machines(Local()), lambda _: "1.0", path, measure, lambda: NOW).before(loads, Listener()) == (
         (),
-        "",
+        None,
     )
     assert measure.calls == 0
 
@@ -212,7 +213,7 @@ def test_a_mode_that_does_not_come_back_is_told(path):
     test.before(TWO_PORTS, Listener())
     held = test.after(TWO_PORTS, result(distance_ns=160.0), Listener())
     assert held.rates[0].status is RateStatus.FOUND
-    assert "measured in other modes of the cores" in held.warnings[-1]
+    assert held.warnings[-1].kind is Warn.CEILING_OF_OTHER_MODES
 
 
 def test_a_result_that_was_held_already_is_left_alone(path):
@@ -230,15 +231,14 @@ def test_a_ceiling_that_was_surpassed_is_dropped_and_measured_anew_once(path):
     test = CeilingTest(Machines(Local()), lambda _: "1.0", path, measure, lambda: NOW)
     for calls in (1, 2):
         before, why = test.before(TWO_PORTS, Listener())
-        assert (len(before), why, measure.calls) == (1, "", calls)
+        assert (len(before), why, measure.calls) == (1, None, calls)
         done = held_result(result(most_offered_fps=10.6e6), before)
         assert test.after(TWO_PORTS, done, Listener()) is done
         assert test.known(TWO_PORTS) == kept.read_ceilings(path, NOW) == ()
         measure.fps += 1e5
-    assert test.before(TWO_PORTS, Listener()) == (
-        (),
-        "no ceiling of the generator is known: twice the engine offered more than its test had found",
-    )
+    none, why = test.before(TWO_PORTS, Listener())
+    assert (none, why.kind) == ((), Warn.CEILING_UNKNOWN)
+    assert why.text.endswith("twice the engine offered more than its test had found")
     assert measure.calls == 2
 
 
@@ -315,9 +315,9 @@ def test_a_resumed_search_goes_on_with_the_ceilings_that_it_began_with(path, cei
     measure = Measuring()
     test = CeilingTest(Machines(Local()), lambda _: "1.0", path, measure, lambda: NOW)
     task = Task(trials=[trial()], ceilings=ceilings)
-    unknown = "" if ceilings else "no ceiling of the generator was known when this search began"
+    unknown = None if ceilings else Warn.CEILING_UNKNOWN_BEFORE.of()
     assert ceilings_of(TWO_PORTS, task, test) == (ceilings, unknown)
-    assert ceilings_of(TWO_PORTS, task, None) == (ceilings, "")
+    assert ceilings_of(TWO_PORTS, task, None) == (ceilings, None)
     assert measure.calls == 0
 
 
@@ -325,8 +325,8 @@ def test_a_resumed_search_goes_on_with_the_ceilings_that_it_began_with(path, cei
 def test_without_a_record_the_ceilings_are_those_of_today(path, task):
     test = CeilingTest(Machines(Local()), lambda _: "1.0", path, Measuring(), lambda: NOW)
     ((ceiling,), why) = ceilings_of(TWO_PORTS, task, test)
-    assert (ceiling.fps, why) == (10e6, "")
-    assert ceilings_of(TWO_PORTS, task, None) == ((), "")
+    assert (ceiling.fps, why) == (10e6, None)
+    assert ceilings_of(TWO_PORTS, task, None) == ((), None)
 
 
 def test_a_bench_that_breaks_costs_the_run_nothing_but_a_warning(path):
@@ -334,4 +334,4 @@ def test_a_bench_that_breaks_costs_the_run_nothing_but_a_warning(path):
         Machines(Local()), lambda _: "1.0", path, Measuring(BenchError("relay did not start")), lambda: NOW
     )
     _, why = test.before(TWO_PORTS, Listener())
-    assert why == "no ceiling of the generator is known: relay did not start"
+    assert why == Warn.CEILING_UNKNOWN.of("relay did not start")

@@ -9,7 +9,8 @@ from pinchpoint.dut.ovs.spec import Rule, spec
 from pinchpoint.model.causes import Experiment, Suspicion
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.result import Limit, Outcome, Verdict
-from pinchpoint.model.scenario import Relative, Remote
+from pinchpoint.model.scenario import Relative
+from pinchpoint.model.site import Remote, Site
 from pinchpoint.run.explaining import (
     UNCHANGED,
     allowed,
@@ -67,7 +68,7 @@ def test_more_engine_cores_need_a_cpu_that_is_free():
 
 def test_a_bench_on_another_host_is_explained_as_one_here_and_one_at_cables_by_searches_of_its_own():
     far = Remote("far", "far", sudo=True, lease_s=60)
-    there = sweep_of(replace(tracking(), remote=far)).scenarios
+    there = sweep_of(replace(tracking(), sites=(Site(far),))).scenarios
     assert [point.point.relative for point in there] == [point.point.relative for point in points()]
     assert {point.point.relative for point in there} == {Relative.TRIED}
     ports = tuple(replace(port, interface="eth1", engine_interface="eth2") for port in tracking().ports)

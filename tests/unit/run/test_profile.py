@@ -9,11 +9,11 @@ from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.standing import Interrupted, Listener
 from pinchpoint.model.errors import BenchError
-from pinchpoint.model.measurement import FunctionShare, Profile
+from pinchpoint.model.measurement import DropReason, FunctionShare, Profile
 from pinchpoint.model.result import Limit, Outcome, RunResult, Verdict
 from pinchpoint.model.scenario import Guest
 from pinchpoint.run.explaining import sweep_of
-from pinchpoint.run.profile import profile_all
+from pinchpoint.run.profile import profile_all, suspected
 from pinchpoint.run.run import describe_run, unmeasured
 from pinchpoint.store.codec import SCHEMA
 from pinchpoint.store.folder import RunFolder
@@ -79,6 +79,15 @@ def test_a_guest_is_not_sampled(make):
 def test_a_bench_that_fails_is_the_reason_of_a_profile_and_ends_nothing(make):
     ((profile,), _) = profiles(make(), BenchError("no switch", "start it"))
     assert profile.reason == "no switch (start it)"
+
+
+@pytest.mark.parametrize(
+    ("reason", "causes"),
+    [("NEIGH_FAILED", ["neighbour"]), ("IP_RPFILTER", ["reverse-path"]), ("NOT_SPECIFIED", [])],
+)
+def test_reasons_of_the_kernel_name_causes_where_no_counter_does(reason, causes):
+    drops = (DropReason(reason, 90, 0.9), DropReason("NOMEM", 1, 0.01))
+    assert [suspicion.cause for suspicion in suspected(drops)] == causes
 
 
 def test_a_stop_is_passed_on_and_nothing_is_stored(make):

@@ -26,6 +26,7 @@ from pinchpoint.model.measurement import Bound, Metric
 from pinchpoint.model.result import Outcome, RateStatus, RunResult
 from pinchpoint.model.scenario import Relative
 from pinchpoint.model.study import SweepInfo
+from pinchpoint.model.warning import Warn
 from pinchpoint.run.budget import expected_s
 from pinchpoint.run.duet import SLICINGS, STRETCH_S
 from pinchpoint.run.order import units
@@ -242,7 +243,7 @@ def test_a_point_that_cannot_stand_beside_its_reference_has_its_own_rates_and_th
     results = run(lab, THREE)
     assert "search g-rules-2" in lab.did
     (warning,) = results[1].warnings
-    assert warning.startswith("no relative rate: ") and why in warning
+    assert warning.kind is Warn.NO_RELATIVE_RATE and why in warning.text
     assert results[1].reference == ""
 
 
@@ -257,7 +258,7 @@ def test_a_datapath_of_which_there_is_one_is_measured_as_ever():
     lab = Lab()
     results = run(lab, replace(THREE, scenarios=tuple(kernel)))
     assert lab.did == [f"search g-rules-{level}" for level in (1, 2, 3)]
-    assert all("one datapath" in result.warnings[0] for result in results)
+    assert all("one datapath" in result.warnings[0].text for result in results)
 
 
 def test_after_a_failure_beside_it_the_reference_is_built_anew():

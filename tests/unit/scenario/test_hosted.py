@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import pytest
 
 from pinchpoint.dut import remote_endpoints
-from pinchpoint.dut.setup import host_cpus, planned_ends
+from pinchpoint.dut.setup import absent_cpus, planned_ends
 from pinchpoint.host.local import Local
 from pinchpoint.model.errors import InputError
-from pinchpoint.model.scenario import Remote
+from pinchpoint.model.site import Remote
 from pinchpoint.run.paired_benches import why_no_duet
 from pinchpoint.scenario import parse
 from pinchpoint.scenario.plain import from_plain, to_plain
@@ -28,15 +28,15 @@ def read(more, bench=BENCH):
 
 def test_a_host_has_the_address_sudo_and_lease_of_its_table():
     text = 'runs_on = "dut-1"\nhost.dut-1 = { kind = "ssh", address = "me@far", sudo = false, lease_s = 30 }'
-    assert read(text).remote == Remote("dut-1", "me@far", sudo=False, lease_s=30)
+    assert read(text).site.remote == Remote("dut-1", "me@far", sudo=False, lease_s=30)
 
 
 def test_a_host_is_reached_by_its_name_where_it_has_no_address():
-    assert read('runs_on = "far"\nhost.far = {}').remote == Remote("far", "far", sudo=True, lease_s=60)
+    assert read('runs_on = "far"\nhost.far = {}').site.remote == Remote("far", "far", sudo=True, lease_s=60)
 
 
 def test_a_bench_stands_here_where_nothing_says_otherwise():
-    assert read("host.far = {}").remote is None
+    assert read("host.far = {}").site.remote is None
 
 
 def test_a_stored_scenario_keeps_its_host():
@@ -48,7 +48,7 @@ def test_any_scenario_is_put_on_a_host_from_the_command_line(tmp_path):
     path = tmp_path / "x.toml"
     path.write_text(BENCH)
     (scenario,) = load_sweep(path, changes={"host.far.address": "me@far", "runs_on": "far"}).scenarios
-    assert scenario.remote == Remote("far", "me@far", sudo=True, lease_s=60)
+    assert scenario.site.remote == Remote("far", "me@far", sudo=True, lease_s=60)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ build = { what = "ports", method = "METHOD", count = 3 }
 
 
 def test_what_is_made_there_by_one_long_request_is_refused_with_the_reason():
-    assert read("", BUILDING.replace("METHOD", "process")).remote is not None
+    assert read("", BUILDING.replace("METHOD", "process")).site.remote is not None
     with pytest.raises(InputError, match=r"build.method: expected another method than transaction"):
         read("", BUILDING.replace("METHOD", "transaction"))
 
@@ -108,7 +108,7 @@ server = "bob"
 
 def test_a_socket_workload_is_put_on_a_host_that_ssh_knows_by_its_name():
     wanted = parse(f'runs_on = "far"{SOCKETS}{ENDS}', "x.toml")
-    assert wanted.remote == Remote("far", "far", sudo=True, lease_s=60)
+    assert wanted.site.remote == Remote("far", "far", sudo=True, lease_s=60)
     assert [host.name for host in wanted.hosts] == ["alice", "bob"]
     assert from_plain(to_plain(wanted)) == wanted
 
@@ -174,15 +174,40 @@ def span(cpu=1, top="", engine="", right='engine_runs_on = "sink"', more=""):
 
 
 def sites(scenario):
-    return [(site.host, site.ports) for site in scenario.engines]
+    return [(site.name, site.ports) for site in scenario.sites[1:]]
 
 
 def test_each_host_of_an_engine_has_an_engine_for_its_ports():
     wanted = span()
     assert sites(wanted) == [("gen", ("left",)), ("sink", ("right",))]
-    assert [remote.name for remote in wanted.remotes] == ["dut", "gen", "sink"]
+    assert [site.name for site in wanted.sites] == ["dut", "gen", "sink"]
     assert wanted.probed_cores == (), "two machines share no cache line"
     assert from_plain(to_plain(wanted)) == wanted
+
+
+def test_a_scenario_that_was_stored_before_there_were_sites_keeps_its_hosts():
+    for wanted in (read(""), read('runs_on = "far"\nhost.far = {}'), span(), far_ends(bob="")):
+        plain = dict(to_plain(wanted))
+        device, *others = plain.pop("sites")
+        beside = {**device, "ends": ["bob"]} if wanted.hosts else device
+        plain |= {"remote": device["remote"], "engines": [*others, beside] if others else []}
+        assert from_plain(plain) == wanted
+
+
+def test_what_no_other_site_has_is_beside_the_device():
+    wanted = span(right='engine_runs_on = "dut"')
+    left, right = wanted.links
+    assert (left.is_local, right.is_local, right.far.interface) == (False, True, "eth3")
+    assert [[port.name for port in wanted.ports_at(site)] for site in wanted.sites] == [["right"], ["left"]]
+    assert [sorted(wanted.cpus_at(site)) for site in wanted.sites] == [[0, 1], [0]]
+    assert all(link.is_lent for link in wanted.links) and not any(link.is_lent for link in read("").links)
+
+
+def test_cpus_are_looked_for_on_the_machine_that_has_them():
+    lab = SimpleNamespace(cpus=lambda: frozenset({1}))
+    assert absent_cpus(read(""), lab) == {"engine.cpus": {0}}
+    assert absent_cpus(span(right='engine_runs_on = "lab"'), lab) == {"engine.cpus": {0}}, "its engine is there"
+    assert absent_cpus(span(cpu=7), lab) == {}, "nothing is"
 
 
 def test_an_engine_of_another_host_may_have_the_devices_cpus():
@@ -200,8 +225,8 @@ def test_what_needs_both_ends_at_one_engine_may_have_it_elsewhere(measure):
 
 
 def test_the_labs_own_machine_may_have_an_engine():
-    (lab, sink) = span(right='engine_runs_on = "lab"').engines
-    assert (lab.host, sink.host, sink.remote) == ("gen", "lab", None)
+    _, gen, lab = span(right='engine_runs_on = "lab"').sites
+    assert (gen.name, lab.name, lab.remote) == ("gen", "lab", None)
 
 
 def test_streams_between_two_engines_may_go_both_ways():
@@ -214,7 +239,7 @@ def test_streams_between_two_engines_may_go_both_ways():
 
 def test_cables_on_one_host_need_no_other_one():
     text = SPAN.format(cpu=1, top="", engine="", right="", more="").replace('runs_on = "gen"', "")
-    assert parse(text, "x.toml").engines == ()
+    assert parse(text, "x.toml").is_multi_host is False
 
 
 @pytest.mark.parametrize(
@@ -241,8 +266,16 @@ def test_what_cannot_span_hosts_is_refused_with_the_reason(changes, told):
     [
         ('interface = "eth1"\nengine_interface', "engine_interface", "port[1].interface: missing"),
         ('engine_interface = "eth0"\n[[port]]', "[[port]]", "port[1].engine_interface: missing"),
-        ('"eth2"', '"eth1"', 'port[2].interface: expected one that no other port has, found "eth1" again'),
-        ('"eth3"', '"eth0"', 'port[2].engine_interface: expected one that no other port has, found "eth0" again'),
+        (
+            '"eth2"',
+            '"eth1"',
+            'port[2].interface: expected one of dut that nothing else of this file has, found "eth1" again',
+        ),
+        (
+            '"eth3"',
+            '"eth0"',
+            'port[2].engine_interface: expected one of gen that nothing else of this file has, found "eth0" again',
+        ),
         ('"eth2"', '"eth2"\npci = "0000:01:00.0"', "expected either pci or interface as this end of the cable"),
         ('"eth2"', '"a name that is too long"', "the name of a network interface, at most 15 characters"),
         ('kind = "bridge"', 'kind = "wire"', "only what forwards between kernel interfaces has cables"),
@@ -278,7 +311,7 @@ def test_nics_of_device_and_engine_may_be_on_two_hosts_or_three():
     right = (OTHER.format(key="pci"), OTHER.format(key="engine_pci"))
     wanted = nics(left, right)
     assert sites(wanted) == [("gen", ("left", "right"))]
-    assert [wanted.is_beside(port) for port in wanted.ports] == [False, False]
+    assert [link.is_local for link in wanted.links] == [False, False]
     assert wanted.is_cabled, "no second bench stands beside it, and no ceiling is measured"
     wanted = nics(left, (OTHER.format(key="pci"), NIC.format(key="engine_pci"), 'engine_runs_on = "sink"'))
     assert sites(wanted) == [("gen", ("left",)), ("sink", ("right",))]
@@ -311,8 +344,11 @@ def test_a_cable_between_hosts_may_have_a_nic_at_one_end_and_an_interface_at_the
 @pytest.mark.parametrize(
     ("left", "told"),
     [
-        ((NIC.format(key="pci"), OTHER.format(key="engine_pci")), "port[2].engine_pci: expected one that no other"),
-        ((OTHER.format(key="pci"), NIC.format(key="engine_pci")), "port[2].pci: expected one that no other"),
+        (
+            (NIC.format(key="pci"), OTHER.format(key="engine_pci")),
+            "port[2].engine_pci: expected one of gen that nothing else",
+        ),
+        ((OTHER.format(key="pci"), NIC.format(key="engine_pci")), "port[2].pci: expected one of dut that nothing else"),
         ((NIC.format(key="pci"),), "port[1].engine_pci: missing, as is engine_interface"),
         ((NIC.format(key="engine_pci"),), "port[1].pci: missing, as is interface"),
         ((), "port[1].interface: missing, as is pci: its engine is on another host"),
@@ -375,35 +411,33 @@ def far_ends(measure="rr", top="", datapath="af_packet", bob=BOB):
 
 
 def ends_of(scenario):
-    return [(site.host, site.ends) for site in scenario.engines]
+    return [(site.name, site.ends) for site in scenario.sites[1:]]
 
 
 def test_each_end_of_a_socket_workload_may_be_on_a_machine_of_its_own():
     wanted = far_ends()
     assert ends_of(wanted) == [("gen", ("alice",)), ("sink", ("bob",))]
-    assert [remote.name for remote in wanted.remotes] == ["dut", "gen", "sink"]
+    assert [site.name for site in wanted.sites] == ["dut", "gen", "sink"]
     assert wanted.is_cabled
     assert from_plain(to_plain(wanted)) == wanted
 
 
 def test_an_end_may_be_beside_the_switch_at_a_veth_pair():
     wanted = far_ends(bob="")
-    assert ends_of(wanted) == [("gen", ("alice",)), ("dut", ("bob",))]
-    assert (remote_endpoints.is_here(wanted, wanted.hosts[0]), remote_endpoints.is_here(wanted, wanted.hosts[1])) == (
-        False,
-        True,
-    )
-    assert host_cpus(wanted) == {2}, "CPU 1 of gen is none of the switch's machine"
+    assert ends_of(wanted) == [("gen", ("alice",))]
+    assert [link.is_local for link in wanted.links] == [False, True]
+    assert wanted.cpus_at(wanted.site) == {1, 2}, "the switch's and bob's"
+    assert wanted.cpus_at(wanted.sites[1]) == {1}, "CPU 1 of gen is another one"
 
 
 def test_an_end_may_be_on_the_labs_own_machine():
     wanted = far_ends(bob=BOB.replace("sink", "lab"))
-    assert [(site.host, site.remote and site.remote.name) for site in wanted.engines] == [("gen", "gen"), ("lab", None)]
+    assert [(site.name, site.is_lab) for site in wanted.sites] == [("dut", False), ("gen", False), ("lab", True)]
 
 
 def test_cables_to_ends_on_the_switchs_own_machine_need_no_other_one():
     text = APART.format(measure="rr", top="", datapath="af_packet", bob='interface = "eth2"\nend_interface = "eth3"')
-    assert parse(text.replace('runs_on = "gen"', ""), "x.toml").engines == ()
+    assert parse(text.replace('runs_on = "gen"', ""), "x.toml").is_multi_host is False
 
 
 @pytest.mark.parametrize(
@@ -411,8 +445,8 @@ def test_cables_to_ends_on_the_switchs_own_machine_need_no_other_one():
     [
         ({"bob": 'runs_on = "sink"'}, "host[2].interface: missing: this end is on another machine than the device"),
         ({"bob": 'interface = "eth2"'}, "host[2].end_interface: missing"),
-        ({"bob": BOB.replace("eth2", "eth1")}, 'an interface of dut that nothing else of this file has, found "eth1"'),
-        ({"bob": BOB.replace("sink", "gen")}, 'an interface of gen that nothing else of this file has, found "eth0"'),
+        ({"bob": BOB.replace("eth2", "eth1")}, 'one of dut that nothing else of this file has, found "eth1"'),
+        ({"bob": BOB.replace("sink", "gen")}, 'one of gen that nothing else of this file has, found "eth0"'),
         ({"datapath": "dpdk"}, "only what forwards between kernel interfaces has cables"),
         ({"top": 'numa = "same"'}, 'expected "any" where a [[host]] is on another machine'),
     ],

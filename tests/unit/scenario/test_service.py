@@ -93,6 +93,61 @@ def test_a_direct_return_has_backends_of_the_service_s_port():
     assert (service.is_direct, service.local) == (True, None)
 
 
+SEVERAL = [('"10.0.0.100"', '"6.6.247.3-6.6.247.5"'), ("port = 80\n", 'port = "80-84"\n')]
+WEIGHED = ('"10.1.0.2"', '"10.1.0.2"\nweight = 2')
+
+
+def test_a_range_of_addresses_and_of_ports_are_virtual_servers_of_the_same_backends():
+    service = read(*SEVERAL).service
+    assert service is not None
+    assert (service.virtual_count, service.end) == (15, "6.6.247.3-6.6.247.5:80-84")
+    assert service.listens == ("6.6.247.3:80-84", "6.6.247.4:80-84", "6.6.247.5:80-84")
+    alone = read().service
+    assert alone is not None
+    assert (alone.virtual_count, alone.listens) == (1, ("10.0.0.100:80",))
+
+
+def test_weights_are_told_without_their_common_divisor():
+    service = read(('"10.1.0.1"', '"10.1.0.1"\nweight = 6'), ('"10.1.0.2"', '"10.1.0.2"\nweight = 4')).service
+    assert service is not None and service.weights == (3, 2)
+    alike = read(('"10.1.0.1"', '"10.1.0.1"\nweight = 6'), ('"10.1.0.2"', '"10.1.0.2"\nweight = 6')).service
+    assert alike is not None and alike.weights == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ([*SEVERAL, ('"nft"', '"dpvs"')], "at most 1 virtual server of dpvs; haproxy, nft, nginx have several"),
+        (
+            [*SEVERAL, ('"verify"', '"rates"')],
+            'one virtual server with measure = "rates", whose frames are all for one',
+        ),
+        ([('"10.0.0.100"', '"10.0.0.100-10.0.1.2"')], "10.0.1.1-10.0.1.2 is in service.clients and in service.address"),
+        ([("port = 80\n", "port = 0\n")], "service.port: expected ports from 1 on"),
+        (
+            [WEIGHED, ('"nft"', '"dpvs"')],
+            "backend[2].weight: expected 1 of dpvs; haproxy, nft, nginx, reference have weights",
+        ),
+        (
+            [WEIGHED, ('"nft"', '"nginx"'), ("port = 80\n", 'port = 80\nscheduler = "least-connections"\n')],
+            "what a weight does there is not verified",
+        ),
+        ([("port = 80\n", 'port = 80\nscheduler = "least-connections"\n')], "is done by haproxy, nginx"),
+        ([("port = 80\n", "port = 80\nhealth_s = 1\n")], "nft has no such setting; it can be set for haproxy, nginx"),
+        (
+            [("port = 80\n", "port = 80\nhealth_s = 1\n"), ('"nft"', '"nginx"'), ('"verify"', '"connections"')],
+            'expected none with measure = "connections"',
+        ),
+        (
+            [("port = 80\n", 'port = 80\nscheduler = "source-hash"\n'), ('"verify"', '"change"')],
+            "shares of connections are not promised",
+        ),
+    ],
+)
+def test_what_a_kind_of_balancer_cannot_is_refused_with_those_that_can(changes, words):
+    assert words in problem(*changes)
+
+
 def test_a_service_has_defaults_that_name_its_ports():
     service = read().service
     assert service is not None
@@ -122,7 +177,7 @@ def test_a_service_has_defaults_that_name_its_ports():
         (V6[:1], "addresses of the family of service.address, fd00::64"),
         (V6[:4], "an address of the family of fd00:2::1"),
         ([*V6[:2], *V6[3:]], "addresses of the backends' family, as fd00:2::1"),
-        ([('"10.0.0.100"', '"::1"')], "IPv6 address like"),
+        ([('"10.0.0.100"', '"::1"')], "the same of IPv6, like"),
         ([("10.0.1.4", "fd00::4")], "the same of IPv6"),
         (DIRECT, "80, the service's, with mode"),
         ([*DIRECT, ("port = 8080\n", ""), ("10.1.0.2", "10.1.0.1")], "an address of its own with mode"),
@@ -223,6 +278,25 @@ def test_parties_that_share_an_address_are_refused_with_both_keys(change, at, sh
 )
 def test_an_address_that_no_host_can_have_is_refused(change, key):
     assert key in problem(change)
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ("answer_bytes = 1", "expected a whole number from 64 to 1,440, found 1"),
+        ("answer_bytes = 1_048_576", "expected a whole number from 64 to 1,440"),
+        ("requests = 50\nrequest_bytes = 1440", "connections.requests: expected at most 42 of 1,440 bytes"),
+    ],
+)
+def test_what_the_engine_can_neither_ask_nor_answer_is_refused(keys, words):
+    asked = ('"verify"\n', f'"connections"\n[connections]\n{keys}\n')
+    assert words in problem(asked)
+
+
+@pytest.mark.parametrize(("key", "why"), [('protocol = "udp"', "asks nothing by UDP"), ("tls = true", "has no TLS")])
+def test_what_the_engine_does_not_speak_is_refused_with_the_reason(key, why):
+    message = problem(("port = 80\n", f"port = 80\n{key}\n"))
+    assert f"service.{key.partition(' ')[0]}: unknown key; " in message and why in message
 
 
 def test_client_port_0_is_refused():

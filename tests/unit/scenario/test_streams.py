@@ -10,14 +10,23 @@ from support import scenario_text
 
 from pinchpoint.engine.streams import (
     Bursts,
+    Capture,
+    Captured,
+    Esp,
     Ethernet,
     FieldProgram,
+    Gre,
+    Gtpu,
     Icmp,
     Increment,
     Ipv4,
     Ipv6,
     Layer,
+    Mpls,
+    Nsh,
     Op,
+    Poisson,
+    Pppoe,
     RandomValues,
     Rate,
     Shape,
@@ -106,7 +115,10 @@ def test_a_stream_of_udp_over_ipv4_is_stored_as_it_always_was() -> None:
     }  # fmt: skip
     stored = json.loads(json.dumps(stored))
     assert {key: stored[key] for key in before} == before
-    added = {"layers": [], "sizes": None, "burst_frames": 1, "seed": 0, "wrong_checksums": []}
+    added = {
+        "layers": [], "sizes": None, "burst_frames": 1, "arrivals": "steady", "seed": 0, "wrong_checksums": [],
+        "pcap": None, "pcap_source": None, "pcap_others": False,
+    }  # fmt: skip
     assert {key: stored[key] for key in stored.keys() - before.keys()} == added
 
 
@@ -251,6 +263,44 @@ def test_bursts_and_wrong_checksums_are_asked_for() -> None:
     assert stream_request(0, stream("burst_frames = 32"), 1e9, 500).shape == Shape(bursts=Bursts(500))
 
 
+def test_poisson_arrivals_are_asked_for_unless_the_measure_sends_one_burst() -> None:
+    made = stream('arrivals = "poisson"')
+    assert (made.layers, stream_request(0, made, 1e6).shape) == ((), Shape(poisson=Poisson()))
+    assert stream_request(0, made, 1e9, 500).shape == Shape(bursts=Bursts(500))
+
+
+def test_a_capture_is_replayed_at_its_times_from_the_folder_of_the_scenario() -> None:
+    asked = request('pcap = "web.pcap"\npcap_source = "10.0.0.0/24"\npcap_others = true')
+    file = str(Path("x.toml").absolute().parent / "web.pcap")
+    assert asked.template == Template(capture=Capture(file, "10.0.0.0/24", others=True))
+    assert (asked.shape, asked.size) == (Shape(captured=Captured()), Size(fixed=1518))
+    assert (asked.fields, asked.flows, asked.stamped) == ((), 1, True)
+
+
+@pytest.mark.parametrize(
+    ("more", "shape"),
+    [
+        ('arrivals = "steady"', Shape(steady=Steady())),
+        ('arrivals = "poisson"', Shape(poisson=Poisson())),
+        ("burst_frames = 4", Shape(bursts=Bursts(4))),
+    ],
+)
+def test_a_replay_may_have_other_times_and_a_longest_frame(more: str, shape: Shape) -> None:
+    asked = request(f'pcap = "/tmp/web.pcap"\nframe_bytes = 600\n{more}')
+    assert (asked.shape, asked.size, asked.template) == (
+        shape,
+        Size(fixed=600),
+        Template(capture=Capture("/tmp/web.pcap")),
+    )
+
+
+def test_a_replay_survives_the_way_through_a_run_folder_and_falls_due_as_its_measure_says() -> None:
+    scenario = parse(scenario_text(more='pcap = "web.pcap"'), "x.toml")
+    assert from_plain(json.loads(json.dumps(to_plain(scenario)))) == scenario
+    (paced,) = parse(scenario_text("recovery", 'pcap = "web.pcap"'), "x.toml").streams
+    assert (paced.arrivals, paced.pcap is None) == ("steady", False)
+
+
 # Lists of headers.
 
 TUNNEL = """layers = [
@@ -267,6 +317,40 @@ def test_a_list_of_headers_is_sent_as_it_stands() -> None:
     assert asked.template.layers == (*outer, Layer(vxlan=Vxlan(42)), *inner)
     assert asked.fields == (FieldProgram("ipv4[1].dst", Op(increment=Increment(1, 9))),)
     assert asked.size == Size(fixed=14 + 4 + 4 + 20 + 8 + 8 + 14 + 20 + 20 + 18 + 4)
+
+
+@pytest.mark.parametrize(
+    ("listed", "made", "headers_bytes"),
+    [
+        ('{ mpls = { label = 100, tc = 5 } }, { mpls = { label = 16 } }, "ipv4"',
+         (Layer(mpls=Mpls(100, 5)), Layer(mpls=Mpls(16)), IPV4), 4 + 4 + 20),
+        ('"vlan", { pppoe = { session_id = 7 } }, "ipv4"',
+         (Layer(vlan=Vlan(0)), Layer(pppoe=Pppoe(7)), IPV4), 4 + 8 + 20),
+        ('"ipv4", "udp", { gtpu = { teid = 5 } }, "ipv4"',
+         (IPV4, Layer(udp=Udp(1024, 2152)), Layer(gtpu=Gtpu(5)), IPV4), 20 + 8 + 8 + 20),
+        ('"ipv4", "udp", { gtpu = { teid = 5, qfi = 9, pdu_type = 1 } }, "ipv4"',
+         (IPV4, Layer(udp=Udp(1024, 2152)), Layer(gtpu=Gtpu(5, 9, 1)), IPV4), 20 + 8 + 16 + 20),
+        ('{ nsh = { spi = 5 } }, "ethernet", "ipv4"', (Layer(nsh=Nsh(5)), ETHERNET, IPV4), 24 + 14 + 20),
+        ('{ nsh = { spi = 5, si = 9, context = "" } }, "ipv4"', (Layer(nsh=Nsh(5, 9, context="")), IPV4), 8 + 20),
+        ('"ipv4", { esp = { spi = 5, sequence = 9 } }', (IPV4, Layer(esp=Esp(5, 9))), 20 + 8),
+        ('"ipv4", { gre = { key = 5, sequence = 9 } }, "ethernet"',
+         (IPV4, Layer(gre=Gre(5, 9)), ETHERNET), 20 + 12 + 14),
+    ],
+)  # fmt: skip
+def test_tunnels_of_carriers_are_headers_like_any_other(
+    listed: str, made: tuple[Layer, ...], headers_bytes: int
+) -> None:
+    asked = request(f'layers = ["ethernet", {listed}]')
+    assert asked.template.layers == (ETHERNET, *made)
+    assert asked.size == Size(fixed=max(64, 14 + headers_bytes + 18 + 4))
+
+
+def test_labels_and_tunnel_endpoints_vary() -> None:
+    asked = request('layers = ["ethernet", { mpls = { label = "16-31" } }, "ipv4", { esp = { spi = [256, 300] } }]')
+    assert asked.fields == (
+        FieldProgram("mpls.label", Op(increment=Increment(1, 16))),
+        FieldProgram("esp.spi", Op(list=(256, 300))),
+    )
 
 
 @pytest.mark.parametrize("text", [LAYERS_EXAMPLE, scenario_text(more=TUNNEL), scenario_text(more=L2_FLOWS)])
@@ -296,7 +380,14 @@ def test_layers_survive_the_way_through_a_run_folder(text: str) -> None:
         ("vlan_id = 5", "stream[1].vlan_id: unknown key; write vlan"),
         ("vxlan_vni = 5", "stream[1].vxlan_vni: unknown key; write {vxlan = {vni = ...}} in layers"),
         ("sctp_dst = 5", "stream[1].sctp_dst: unknown key; known here: from, to"),
-        ('arrivals = "poisson"', "stream[1].arrivals: unknown key; frames are sent at equal distances or in bursts"),
+        ('arrivals = "gamma"', 'stream[1].arrivals: expected "steady" or "poisson"'),
+        ('arrivals = "captured"', 'arrivals: expected "steady" or "poisson" without pcap, found "captured"'),
+        ('pcap = "x.pcap"\nudp_dst = 5', "stream[1].udp_dst: expected no udp_dst with pcap: the frames of a capture"),
+        ('pcap = "x.pcap"\nframe_bytes = "simple"', "stream[1].frame_bytes: expected one size with pcap, the longest"),
+        ('pcap = "x.pcap"\npcap_others = true', "stream[1].pcap_others: expected pcap_source beside it"),
+        ('pcap = "x.pcap"\npcap_source = "10.0.0.0/33"', "stream[1].pcap_source: expected an IP address or network"),
+        ('pcap_source = "10.0.0.1"', "stream[1].pcap_source: expected pcap beside it, found none"),
+        ('arrivals = "poisson"\nburst_frames = 4', 'stream[1].arrivals: expected "steady" with burst_frames'),
         ("tcp_flags = ['x']", "stream[1].tcp_flags: expected a list of fin, syn"),
         ("tcp_window = '1-5'", "stream[1].tcp_window: expected a whole number from 0 to 65,535, found"),
         ("tcp_dst = []", "stream[1].tcp_dst: expected a list of values, or of [value, weight]"),
@@ -323,6 +414,9 @@ def test_layers_survive_the_way_through_a_run_folder(text: str) -> None:
         ("layers = ['ethernet', {vlan = {id = 5000}}]", "layers[2].vlan.id: expected a whole number from 0 to 4,095"),
         ("layers = ['ethernet', 'ipv4', 'udp', 'vxlan']", "layers[4]: missing; expected {vxlan = {vni = ...}}"),
         ("layers = ['ethernet', 'ipv4', 'udp']\ntcp_dst = 5", "tcp_dst: expected one tcp in layers, found none"),
+        ("layers = ['ethernet', {mpls = {label = 0x100000}}, 'ipv4']", "layers[2].mpls.label: expected a whole number"),
+        ("layers = ['ethernet', {nsh = {spi = 5, context = '00'}}, 'ipv4']", "layers[2].nsh.context: expected hexadec"),
+        ("layers = ['ethernet', {mpls = {label = 5}}, 'ethernet']", "layers[3]: expected ethernet behind vxlan or"),
         ("layers = ['ethernet', {vlan = {id = 5}}]\nvlan = 6", "stream[1].vlan: expected vlan or vlan.id of layers"),
     ],
 )  # fmt: skip
@@ -332,9 +426,14 @@ def test_what_cannot_be_sent_is_refused_with_its_line_and_key(more: str, problem
     assert found[0].startswith("x.toml:")
 
 
-def test_bursts_of_a_measure_with_its_own_are_refused() -> None:
-    with pytest.raises(InputError, match=r'burst_frames: expected 1 with measure = "recovery", which says itself when'):
-        parse(scenario_text("recovery", "burst_frames = 4"), "x.toml")
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [("burst_frames = 4", "burst_frames: expected 1"), ('arrivals = "poisson"', 'arrivals: expected "steady"')],
+)
+def test_the_schedule_of_a_measure_with_its_own_is_not_asked_for(line: str, expected: str) -> None:
+    told = rf'{expected} with measure = "recovery", which says itself when'
+    with pytest.raises(InputError, match=told):
+        parse(scenario_text("recovery", line), "x.toml")
 
 
 def live(more: str) -> str:

@@ -366,3 +366,8 @@ def test_any_key_and_level_gives_scenarios_or_an_input_error(key: str, level: ob
         assert isinstance(sweep_of(source, False), Sweep)
     except InputError as error:
         assert error.message.startswith("x.toml:")
+
+
+def test_listed_points_may_be_numbers() -> None:
+    text = '[sweep]\npoint_name = "rings"\n[[sweep.point]]\nname = 4\n"port[1].ring" = 64\n[[sweep.point]]\nname = 16\n'
+    assert swept(BASE + text).factors[0].levels == (4, 16)

@@ -3,8 +3,9 @@
 import pytest
 from trials import stream_counts, trial
 
+from pinchpoint.model.measurement import Interval
 from pinchpoint.model.trial import Trial
-from pinchpoint.search.claims import claim, constant_loss, share_near
+from pinchpoint.search.claims import claim, constant_loss, near, nearest_supported, share_near
 
 
 def at(load_fps: float, lost: int = 0) -> Trial:
@@ -28,9 +29,34 @@ def test_a_claim_holds_where_about_half_lose_on_either_side(below, above, holds)
     assert (held.above.losing, held.above.trials) == above
 
 
-def test_a_claim_without_trials_beside_it_is_not_contradicted():
+def test_a_claim_without_trials_beside_it_is_neither_contradicted_nor_supported():
     held = claim(mixed(0.5e6, 9, 9), 0.0, 1e6)
     assert held.holds and (held.below.trials, held.above.trials) == (0, 0)
+    assert held.supported is False
+
+
+@pytest.mark.parametrize(
+    ("loads", "supported"),
+    [
+        ((0.985e6, 1.015e6), True),
+        ((0.985e6, 0.99e6, 1e6), False),
+        ((0.975e6, 1.015e6, 1.019e6), False),
+    ],
+)
+def test_a_trial_on_either_side_within_2_percent_supports_a_rate(loads, supported):
+    assert claim([at(load) for load in loads], 0.0, 1e6).supported is supported
+
+
+def test_where_a_frame_more_is_more_than_2_percent_the_next_load_is_near():
+    assert near([at(9), at(9), at(10), at(12)], 9.5) == (2, 1)
+
+
+def test_a_rate_without_trials_beside_it_moves_to_the_nearest_load_that_has_them():
+    trials = [at(load) for load in (0.885e6, 0.885e6, 0.915e6, 0.915e6, 1.1e6, 1.1e6, 1.11e6, 1.11e6, 1.2e6)]
+    assert nearest_supported(trials, Interval(0.99e6, 0.8e6, 1.3e6)) == 0.9e6, "between two that were tried"
+    assert nearest_supported(trials, Interval(1.02e6, 0.95e6, 1.3e6)) == 1.1e6
+    assert nearest_supported(trials, Interval(1.02e6, 0.95e6, 1.05e6)) is None
+    assert nearest_supported([*trials, *(at(1e6 + off) for off in (-2, -1, 1, 2))], Interval(1e6, 0.8e6, 1.3e6)) == 1e6
 
 
 def test_the_share_at_a_load_is_of_the_trials_near_it():

@@ -44,10 +44,12 @@ def test_with_memory_trials_go_on_after_rests_and_after_overloads() -> None:
     for _ in range(PAIRS):
         paired(memory, after_overload=True, after_rest=False)
     assert memory.is_there
-    for role in (*BOTH, BOTH[0]):
+    roles = (*BOTH, BOTH[0])
+    for role in roles:
         assert memory.role is role
         memory.note(GOOD, 0.0)
-    assert len(memory.overloads) == PAIRS + 1
+    assert len(memory.overloads) == PAIRS + roles.count(Role.OVERLOAD)
+    assert len(memory.after_overloads) == roles.count(Role.AFTER_OVERLOAD)
 
 
 def test_the_loads_of_a_pair_are_on_either_side_of_the_estimate() -> None:

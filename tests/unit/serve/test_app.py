@@ -9,6 +9,7 @@ from served import PORT, TOKEN, keep, keep_campaign, workshop
 from starlette.testclient import TestClient
 
 from pinchpoint.model.campaign import MachineProgress
+from pinchpoint.model.warning import Warn
 from pinchpoint.serve import form
 from pinchpoint.serve.app import application
 from pinchpoint.serve.guard import HEADERS
@@ -31,7 +32,7 @@ def root(tmp_path_factory):
         MachineProgress("dut3", "excluded", reason="0.85 times the median machine"),
     )
     keep_campaign(root, "campaign", *machines)
-    hostile = replace(result.scenarios[0], scenario=HOSTILE, title=HOSTILE, warnings=(HOSTILE,))
+    hostile = replace(result.scenarios[0], scenario=HOSTILE, title=HOSTILE, warnings=(Warn.OTHER.of(HOSTILE),))
     asked = ({**info.scenarios[0], "name": HOSTILE, "title": HOSTILE},)
     theirs = tuple(replace(trial, id=HOSTILE, scenario=HOSTILE, reason=HOSTILE) for trial in trials[:1])
     bad = replace(info, scenarios=asked, argv=(HOSTILE,), sources={HOSTILE: HOSTILE}, host={"processor": HOSTILE})

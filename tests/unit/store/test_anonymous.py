@@ -93,7 +93,7 @@ kind = "ovs"
 
 def remote_run(address, name="dut1"):
     source = REMOTE.format(address=address).replace("dut1", name)
-    scenario = {"name": "x", "dut": {}, "remote": {"name": name, "address": address}}
+    scenario = {"name": "x", "dut": {}, "sites": [{"remote": {"name": name, "address": address}}]}
     return {
         "run.json": json.dumps({"scenarios": [scenario], "sources": {"a.toml": source}}).encode(),
         "engine.log": f"{name}: ssh {address}".encode(),
@@ -105,7 +105,7 @@ def test_hosts_of_benches_and_their_logins_are_replaced_in_scenarios_texts_and_l
     files = anonymous_files(remote_run(address))
     assert not [word for word in ("ada", "dut1", "corp", "example") if word in "".join(files.values())]
     info = json.loads(files["run.json"])
-    new = info["scenarios"][0]["remote"]["name"]
+    new = info["scenarios"][0]["sites"][0]["remote"]["name"]
     assert f'runs_on = "{new}"' in info["sources"]["a.toml"] and f"[host.{new}]" in info["sources"]["a.toml"]
 
 
@@ -115,7 +115,8 @@ def test_a_host_that_a_scenario_names_and_does_not_use_is_replaced():
     assert "spare" not in anonymous_files(files)["run.json"]
 
 
-def test_hosts_of_engines_and_of_the_machines_of_a_campaign_are_replaced():
+@pytest.mark.parametrize("key", ["sites", "engines"])  # the latter of older runs
+def test_hosts_of_engines_and_of_the_machines_of_a_campaign_are_replaced(key):
     engine = {"remote": {"name": "tester", "address": "ada@tester.corp"}, "ports": ["left"]}
     source = """
 [[machine]]
@@ -125,7 +126,7 @@ hosts = { gen = "ada@tester.corp", drain = "last.corp" }
 name = "other"
 address = "plain.corp"
 """
-    scenario = {"name": "x", "dut": {}, "engines": [engine]}
+    scenario = {"name": "x", "dut": {}, key: [engine]}
     run = {"run.json": json.dumps({"scenarios": [scenario], "sources": {"c.toml": source}}).encode()}
     text = anonymous_files(run)["run.json"]
     assert not [word for word in ("tester", "corp", "last", "drain", "rack", "plain", "ada") if word in text]

@@ -23,6 +23,7 @@ from pinchpoint.model.measurement import Bound, Measurement, Metric
 from pinchpoint.model.result import Limit, Outcome, RateStatus, RunInfo, RunResult
 from pinchpoint.model.study import Curve
 from pinchpoint.model.trial import Trial, TrialValidity
+from pinchpoint.model.warning import Warn
 from pinchpoint.store.folder import INFO, MEASUREMENT, RESULT, TRIAL, RunFolder
 
 ROOT = Path(__file__).parents[3]
@@ -84,6 +85,14 @@ def test_files_of_the_schema_before_are_read_as_if_they_had_been_written_today()
     folder = RunFolder.open(OF_SCHEMA_2)
     assert (folder.read_trials(), folder.read_measurements()) == (PINNED_TRIALS, (MEASURED,))
     assert (folder.read_info(), folder.read_result()) == (RUN_INFO, RUN_RESULT)
+
+
+def test_warnings_of_a_run_of_schema_3_were_sentences_and_are_of_no_kind() -> None:
+    data = (GOLDEN / "run-schema-3/result.json").read_bytes()
+    described = json.loads((ROOT / "docs/results.schema.3.json").read_text())
+    jsonschema.Draft202012Validator(described).validate(json.loads(data))
+    assert RESULT.decode(data, "") == RUN_RESULT
+    assert [warning.kind for scenario in RUN_RESULT.scenarios for warning in scenario.warnings] == [Warn.OTHER]
 
 
 def test_the_curves_and_published_figures_of_a_study_of_the_schema_before_are_in_todays_words() -> None:
@@ -221,3 +230,5 @@ def test_every_word_of_an_enum_is_documented() -> None:
         assert f"`{measure.name}`" in text
     for request in KINDS:
         assert f"`{request}`" in text
+    for warning in Warn:
+        assert f"| `{warning.value}` | {warning.advice or '-'} |" in text

@@ -67,7 +67,8 @@ POINTS = {  # group: points in full, points in the short form
     "full-nat": {
         **{f"verify-{kind}": (1, 1) for kind in ("reference", "nft", "ipvs", "ovs", "haproxy", "nginx", "envoy")},
         **{f"connections-{kind}": (1, 1) for kind in ("reference", "nft", "ipvs", "ovs", "haproxy", "nginx", "envoy")},
-        **{"capacity-nft": (1, 1), "connections-cores": (4, 4), "change-nft": (1, 1), "rates-nft": (5, 2)},
+        **{"capacity-nft": (1, 1), "connections-cores": (10, 10), "change-nft": (1, 1), "rates-nft": (5, 2)},
+        **{"rates-cores": (5, 5), "hold-nft": (4, 2)},
     },
 }
 

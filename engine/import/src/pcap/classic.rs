@@ -46,7 +46,7 @@ pub(super) fn parse(mut reader: Reader<'_>, bytes: &[u8]) -> Result<Vec<Captured
         };
         let time_ns =
             u64::from(frame.ts_sec) * 1_000_000_000 + u64::from(frame.ts_usec) * fraction_ns;
-        reader.push(at, time_ns, frame.data, frame.origlen)?;
+        reader.push(at, time_ns, frame.data, (frame.origlen, 0))?;
         at = bytes.len() - after.len();
     }
     Ok(reader.frames)

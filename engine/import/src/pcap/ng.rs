@@ -164,7 +164,8 @@ fn take(
         );
         return Err(reader.frame_error(at, message));
     };
-    reader.push(at, time_ns, block.packet_data(), block.origlen)
+    let origin = (block.origlen, block.if_id);
+    reader.push(at, time_ns, block.packet_data(), origin)
 }
 
 impl Interface {

@@ -1,6 +1,7 @@
 //! The command line, and its help.
 
 use super::balance_args::BalanceArgs;
+use super::balance_xdp::BalanceXdpArgs;
 use super::connect_args::{ConnectArgs, ServeArgs};
 use super::engine_args::{EngineArgs, OutputArgs};
 use super::forward_args::ForwardArgs;
@@ -94,6 +95,8 @@ pub enum Command {
     Forward(Box<ForwardArgs>),
     /// Balance TCP connections between two ports as a device of known limits, time-outs and faults
     Balance(Box<BalanceArgs>),
+    /// Balance TCP connections in the kernel by an XDP program: Maglev's hash, direct return
+    BalanceXdp(Box<BalanceXdpArgs>),
     /// List the backends: which can be used here, why others cannot, and what to do about it
     Backends(BackendsArgs),
     /// Print a completion script for a shell
@@ -143,15 +146,22 @@ pub struct SendArgs {
 #[derive(Debug, Args)]
 pub struct LoadArgs {
     /// Of each stream, or of all frames of --pcap together: frames a second (1M), bits a
-    /// second at L1 (10Gbit) or L2 (10Gbit-l2), a share of the line rate (50%), or max
-    #[arg(long, default_value = "100k", value_parser = numbers::pace)]
+    /// second at L1 (10Gbit) or L2 (10Gbit-l2), a share of the line rate (50%), or max; with
+    /// --replay also 1x, at the times of the capture, 2x, twice as fast [default: 100k, or 1x
+    /// with --replay]
+    #[arg(long, default_value = "100k", hide_default_value = true, value_parser = numbers::pace)]
+    #[arg(default_value_if("replay", "true", Some("1x")))]
     pub rate: Pace,
-    /// How long to send: 10s, 500ms, 2m [default: 10s, or the duration of the --trex profile]
+    /// How long to send: 10s, 500ms, 2m [default: 10s, the duration of the --trex profile, or
+    /// once the capture with --replay at 1x or another multiple]
     #[arg(long, value_parser = numbers::seconds)]
     pub time: Option<f64>,
     /// Send in bursts of N frames, at the same mean rate
     #[arg(long, value_name = "N", value_parser = numbers::count, conflicts_with = "ramp")]
     pub burst: Option<u64>,
+    /// Send at random times that do not depend on each other, at the same mean rate
+    #[arg(long, conflicts_with_all = ["burst", "ramp"])]
+    pub poisson: bool,
     /// Raise the rate linearly from this share of --rate to --rate
     #[arg(long, value_name = "SHARE", value_parser = numbers::share)]
     pub ramp: Option<f64>,
@@ -210,6 +220,17 @@ pub struct FrameArgs {
     /// them
     #[arg(long, value_name = "FILE[:FRAME]", group = "whole")]
     pub pcap: Option<String>,
+    /// Send the frames of --pcap one after the other, as they are, with a signature where the
+    /// payload allows it: one stream, again and again until the --time is over
+    #[arg(long, requires = "pcap")]
+    #[arg(conflicts_with_all = [
+        "src_mac", "dst_mac", "size", "flows", "field", "wrong_checksum", "tracked_flows",
+    ])]
+    pub replay: bool,
+    /// Replay the frames that this side sent, with --both-ways the others on the way back: an
+    /// IP address or network, an Ethernet address, or interface:N of a pcapng file
+    #[arg(long, value_name = "SIDE", requires = "replay")]
+    pub source: Option<String>,
     /// Streams of a TRex stateful-template profile, at its rates
     #[arg(long, value_name = "FILE", group = "whole")]
     #[arg(conflicts_with_all = ["rate", "size", "flows", "order", "field"])]
@@ -217,7 +238,7 @@ pub struct FrameArgs {
     /// Send checksums that are wrong: ipv4, l4
     #[arg(long, value_name = "WHICH", value_delimiter = ',')]
     pub wrong_checksum: Vec<WrongArg>,
-    /// Send frames without the signature; loss and latency are then unknown
+    /// Send frames without the signature; loss (but with --replay) and latency are then unknown
     #[arg(long)]
     pub unstamped: bool,
 }

@@ -1,7 +1,7 @@
 //! `connect` and `serve`: TCP connections over frames.
 
 use super::Failure;
-use super::connect_args::{ConnectArgs, ServeArgs, ServerArgs};
+use super::connect_args::{Closer, ConnectArgs, ServeArgs, ServerArgs};
 use super::connect_samples::Printed;
 use super::standing::{self, Cores};
 use super::standing_args::{CoreList, StandingArgs};
@@ -41,13 +41,11 @@ pub(super) fn connect(args: &ConnectArgs, out: &mut File) -> Result<u8, Failure>
     }
     let (mac, next_hop) = (args.mac, args.first_hop());
     let direct = direct(args)?;
-    let servers = servers(
-        &args.servers,
-        args.sequence.map(|(_, servers)| servers),
-        direct,
-    )?;
+    let closes_after = (args.close == Closer::Backend).then_some(args.requests);
+    let first_seq = args.sequence.map(|(_, servers)| servers);
+    let servers = servers(&args.servers, first_seq, direct, closes_after)?;
     let (to, samples) = channel();
-    let (by_tuple, in_order) = (args.by_tuple, args.order);
+    let (by_tuple, in_order, lead_ns) = (args.by_tuple, args.order, args.lead);
     let parts = parts(args, &plan, &schedule)?;
     let make = parts.into_iter().enumerate().map(|(core, part)| {
         let sampler = (args.sample).map(|every_ns| Samples::new(core, every_ns, to.clone()));
@@ -55,7 +53,10 @@ pub(super) fn connect(args: &ConnectArgs, out: &mut File) -> Result<u8, Failure>
         move |ports: &[WorkerPort], now_ns: u64| {
             let own = mac.or_else(|| ports[0].port.mac()).unwrap_or(CLIENT_MAC);
             let client = ClientEnd::new(plan, schedule, own, next_hop);
-            let client = client.by_tuple(by_tuple).in_order(in_order);
+            let client = client
+                .by_tuple(by_tuple)
+                .in_order(in_order)
+                .with_lead(lead_ns);
             let client = match part {
                 Some(part) => client.with_part(part),
                 None => client,
@@ -78,7 +79,7 @@ pub(super) fn connect(args: &ConnectArgs, out: &mut File) -> Result<u8, Failure>
 /// # Errors
 /// What is wrong with the command line, or which port could not be opened.
 pub(super) fn serve(args: &ServeArgs, out: &mut File) -> Result<u8, Failure> {
-    let servers = servers(&args.servers, None, None)?
+    let servers = servers(&args.servers, None, None, None)?
         .ok_or_else(|| Failure::usage("no backend: add --backend IP:PORT"))?;
     let cores = cores(args.cores.as_ref(), &args.standing);
     let make = (0..cores.len().max(1)).map(|_| {
@@ -145,18 +146,20 @@ fn direct(args: &ConnectArgs) -> Result<Option<End>, Failure> {
     if !args.direct_return {
         return Ok(None);
     }
-    let backends = &args.servers.backend;
+    let (to, backends) = (args.to.first, &args.servers.backend);
+    if args.to.addresses * args.to.ports > 1 {
+        return Err(Failure::usage(
+            "--to: expected one address and port with --direct-return",
+        ));
+    }
     for (number, one) in backends.iter().enumerate() {
         let twice = backends[..number]
             .iter()
             .any(|other| other.ip() == one.ip());
-        let expected = if one.port() != args.to.port() {
-            format!(
-                "port {}, which --direct-return leaves in place",
-                args.to.port()
-            )
-        } else if one.is_ipv4() != args.to.is_ipv4() {
-            format!("an address of the same family as --to {}", args.to)
+        let expected = if one.port() != to.port() {
+            format!("port {}, which --direct-return leaves in place", to.port())
+        } else if one.is_ipv4() != to.is_ipv4() {
+            format!("an address of the same family as --to {to}")
         } else if twice {
             "each address once with --direct-return".to_owned()
         } else {
@@ -166,7 +169,7 @@ fn direct(args: &ConnectArgs) -> Result<Option<End>, Failure> {
             "--backend {one}: expected {expected}"
         )));
     }
-    Ok(Some(args.to.into()))
+    Ok(Some(to.into()))
 }
 
 /// What makes the servers of the first port that has them;
@@ -175,6 +178,7 @@ fn servers(
     args: &ServerArgs,
     first_seq: Option<u32>,
     direct: Option<End>,
+    closes_after: Option<u32>,
 ) -> Result<Option<impl Fn(&WorkerPort) -> Server + Clone + use<>>, Failure> {
     let backends: Vec<End> = args.backend.iter().copied().map(End::from).collect();
     if let Some(twice) = (1..backends.len()).find(|&at| backends[..at].contains(&backends[at])) {
@@ -204,6 +208,7 @@ fn servers(
         // Sequence numbers shall differ from one start to the next, not be secret.
         let key = mix(u64::from(std::process::id()));
         let server = Server::new(&backends, own, answer_len, key).with_first_seq(first_seq);
+        let server = server.with_close(closes_after);
         server.with_outages(down.clone()).with_direct(direct)
     };
     Ok((!args.backend.is_empty()).then_some(make))

@@ -2,14 +2,15 @@
 
 use super::Failure;
 use super::connect_outages::{outage, retry};
+use super::connect_work::work;
 use super::numbers;
-use super::ranges::{self, Addresses, Ports};
+use super::ranges::{self, Addresses, Ports, Services};
 use super::standing_args::{CoreList, StandingArgs, cores};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use pinchpoint_wire::ethernet::Mac;
 use pinchpoint_workload::connections::outages::Outage;
 use pinchpoint_workload::connections::payload::{ANSWER_LEN, REQUEST_LEN};
-use pinchpoint_workload::connections::plan::{KINDS, MOST_SENT, Mix, Plan, Requests, Work, mix};
+use pinchpoint_workload::connections::plan::{MOST_SENT, Mix, Plan, Requests, mix};
 use pinchpoint_workload::connections::schedule::Schedule;
 use pinchpoint_workload::connections::timers::Retry;
 use pinchpoint_workload::connections::work::NextHop;
@@ -59,6 +60,15 @@ const LEAST_SAMPLED_NS: u64 = 10_000_000;
 /// Of which it can be kept in mind which backend answered: 32 MiB.
 const MOST_TUPLES: u64 = 1 << 24;
 
+/// A side of connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Closer {
+    /// Who opened them.
+    Client,
+    /// Who answers.
+    Backend,
+}
+
 /// `connect`.
 #[derive(Debug, Args)]
 #[command(after_help = CONNECT_EXAMPLES)]
@@ -71,9 +81,9 @@ pub struct ConnectArgs {
     /// Several cores, each with a queue of every port and its share of the client's ports or addresses
     #[arg(long, value_name = "N-N,N", conflicts_with = "core", value_parser = cores)]
     pub cores: Option<CoreList>,
-    /// The virtual server
-    #[arg(long, value_name = "IP:PORT")]
-    pub to: SocketAddr,
+    /// The virtual server; several where address or port is a range: 10.0.0.1-10.0.0.3:80-84
+    #[arg(long, value_name = "IP:PORT", value_parser = ranges::services)]
+    pub to: Services,
     /// Client addresses: one, a range A-B, or the hosts of a network A/N
     /// [default: 16.0.0.1, or fd00::1]
     #[arg(long, value_name = "IP", value_parser = ranges::addresses)]
@@ -94,6 +104,9 @@ pub struct ConnectArgs {
     /// How long it takes to reach --rate, from 0 on
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = nanoseconds)]
     pub ramp: u64,
+    /// How long backends answer before the first connection is due: a device may check them
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = nanoseconds)]
+    pub lead: u64,
     /// How many to open, however long that takes
     #[arg(long, value_name = "N", value_parser = positive, conflicts_with = "time")]
     pub count: Option<u64>,
@@ -116,6 +129,9 @@ pub struct ConnectArgs {
     /// open have the same source address and port at a backend
     #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "hold")]
     pub hold_before: u16,
+    /// Which side closes a connection first: the backend then does so with its last answer
+    #[arg(long, value_name = "SIDE", value_enum, default_value_t = Closer::Client)]
+    pub close: Closer,
     /// Repeat a segment without answer every TIME, TIMES times at most
     #[arg(long, value_name = "TIME:TIMES", value_parser = retry)]
     pub retry: Option<Retry>,
@@ -195,13 +211,14 @@ impl ConnectArgs {
     /// Which options do not fit together.
     pub(super) fn plan(&self) -> Result<Plan, Failure> {
         let clients = clients_of(self);
-        if clients.first.is_ipv4() != self.to.is_ipv4() {
+        let to = self.to.first;
+        if clients.first.is_ipv4() != to.is_ipv4() {
             return Err(Failure::usage(format!(
                 "--clients {}: expected addresses of the same family as --to {}",
-                clients.first, self.to
+                clients.first, to
             )));
         }
-        let most = most_bytes(self.to.ip());
+        let most = most_bytes(to.ip());
         if u64::from(self.request_size) > most {
             return Err(Failure::usage(format!(
                 "--request-size {}: expected at most {most} over IPv6",
@@ -209,9 +226,9 @@ impl ConnectArgs {
             )));
         }
         let asks_more = self.requests > 1 || self.hold > 0 || self.sequence.is_some();
-        if self.work.is_datagrams() && asks_more {
+        if self.work.is_datagrams() && (asks_more || self.close == Closer::Backend) {
             return Err(Failure::usage(
-                "--work udp: one request each; leave out --requests, --hold and --sequence",
+                "--work udp: one request each; leave out --requests, --hold, --sequence and --close",
             ));
         }
         let bytes = u64::from(self.requests) * u64::from(self.request_size);
@@ -234,7 +251,9 @@ impl ConnectArgs {
             client_count: clients.count as u32,
             ports: self.client_ports.first,
             port_count: self.client_ports.count as u32,
-            service: self.to.into(),
+            service: to.into(),
+            service_addresses: self.to.addresses,
+            service_ports: self.to.ports,
             mix: self.work,
             requests: Requests {
                 count: self.requests,
@@ -284,12 +303,13 @@ impl ConnectArgs {
             hold_ns: self.hold,
             hold_before: self.hold_before,
             retry: self.retry.unwrap_or_default(),
+            server_closes: self.close == Closer::Backend,
             opens_late: self.late,
         })
     }
 
     pub(super) fn first_hop(&self) -> NextHop {
-        self.next_hop.unwrap_or(NextHop::Of(self.to.ip()))
+        self.next_hop.unwrap_or(NextHop::Of(self.to.first.ip()))
     }
 }
 
@@ -316,7 +336,7 @@ fn first_round(now: SystemTime) -> u16 {
 }
 
 fn clients_of(args: &ConnectArgs) -> Addresses {
-    args.clients.unwrap_or(default_clients(args.to.ip()))
+    args.clients.unwrap_or(default_clients(args.to.first.ip()))
 }
 
 fn default_clients(service: IpAddr) -> Addresses {
@@ -383,34 +403,6 @@ fn answer_len(text: &str) -> Result<u32, String> {
     bytes(text, ANSWER_LEN)
 }
 
-/// The word for a kind of work.
-pub(super) fn word(work: Work) -> &'static str {
-    match work {
-        Work::Syn => "syn",
-        Work::Abandon => "abandon",
-        Work::Reset => "reset",
-        Work::Request => "request",
-        Work::Datagram => "udp",
-    }
-}
-
-fn work(text: &str) -> Result<Mix, String> {
-    if text == word(Work::Datagram) {
-        return Ok(Mix::datagrams());
-    }
-    let mut weights = [0; KINDS.len()];
-    for part in text.split(',') {
-        let (name, weight) = part.split_once(':').unwrap_or((part, "1"));
-        let kind = KINDS.iter().position(|&kind| word(kind) == name);
-        let weight = weight.parse::<u32>().ok();
-        let (kind, weight) = kind.zip(weight).ok_or_else(|| {
-            format!("'{part}': expected syn, abandon, reset or request, with a weight (request:98,reset:2), or udp alone")
-        })?;
-        weights[kind] = weight;
-    }
-    Mix::new(weights).ok_or_else(|| "expected a weight that is not 0".to_owned())
-}
-
 fn sequence(text: &str) -> Result<(u32, u32), String> {
     let numbers = text
         .split_once(':')
@@ -422,21 +414,6 @@ fn sequence(text: &str) -> Result<(u32, u32), String> {
 mod tests {
     use super::*;
     use std::time::Duration;
-
-    #[test]
-    fn kinds_of_work_have_weights() {
-        assert_eq!(work("request"), Ok(Mix::new([0, 0, 0, 1]).unwrap()));
-        assert_eq!(
-            work("request:98,reset:2"),
-            Ok(Mix::new([0, 0, 2, 98]).unwrap())
-        );
-        assert_eq!(work("syn,abandon:3"), Ok(Mix::new([1, 3, 0, 0]).unwrap()));
-        for text in ["", "syn:", "syn:-1", "nap", "request:1:2", "udp,syn"] {
-            assert!(work(text).unwrap_err().contains("expected syn"), "{text}");
-        }
-        assert!(work("syn:0").unwrap_err().contains("not 0"));
-        assert_eq!(work("udp"), Ok(Mix::datagrams()));
-    }
 
     #[test]
     fn a_later_run_has_higher_sequence_numbers() {

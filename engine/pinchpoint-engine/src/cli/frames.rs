@@ -164,7 +164,10 @@ fn tunnel(preset: Preset, vni: u32) -> Vec<LayerRequest> {
                 options: Hex::default(),
             },
         ],
-        Preset::Gre => vec![LayerRequest::Gre { key: Some(vni) }],
+        Preset::Gre => vec![LayerRequest::Gre {
+            key: Some(vni),
+            sequence: None,
+        }],
         _ => Vec::new(),
     }
 }
@@ -290,7 +293,7 @@ fn check_options(preset: Preset, frames: &FrameArgs, flows: &FlowArgs) -> Result
 pub(super) fn headers_len(layers: &[LayerRequest]) -> usize {
     let len = |layer: &LayerRequest| match layer {
         LayerRequest::Ethernet { .. } => 14,
-        LayerRequest::Vlan { .. } => 4,
+        LayerRequest::Vlan { .. } | LayerRequest::Mpls { .. } => 4,
         LayerRequest::Arp { .. } => 28,
         LayerRequest::Ipv4 { options, .. } | LayerRequest::Tcp { options, .. } => {
             20 + options.0.len()
@@ -299,10 +302,18 @@ pub(super) fn headers_len(layers: &[LayerRequest]) -> usize {
             let each = extensions.iter().map(|one| one.data.0.len() + 2);
             40 + each.sum::<usize>()
         }
-        LayerRequest::Udp { .. } | LayerRequest::Icmp(_) | LayerRequest::Vxlan { .. } => 8,
+        LayerRequest::Udp { .. }
+        | LayerRequest::Icmp(_)
+        | LayerRequest::Vxlan { .. }
+        | LayerRequest::Pppoe { .. }
+        | LayerRequest::Esp { .. } => 8,
         LayerRequest::Icmpv6(echo) => 8 + echo.body.0.len(),
         LayerRequest::Geneve { options, .. } => 8 + options.0.len(),
-        LayerRequest::Gre { key } => 4 + if key.is_some() { 4 } else { 0 },
+        LayerRequest::Gre { key, sequence } => {
+            4 + 4 * (usize::from(key.is_some()) + usize::from(sequence.is_some()))
+        }
+        LayerRequest::Gtpu { qfi, .. } => 8 + if qfi.is_some() { 8 } else { 0 },
+        LayerRequest::Nsh { context, .. } => 8 + context.0.len(),
     };
     layers.iter().map(len).sum()
 }

@@ -77,7 +77,7 @@ pub(super) fn share(text: &str) -> Result<f64, String> {
 }
 
 /// Reads a rate: `1M` (frames a second), `10Gbit` (at L1), `10Gbit-l2`, `50%`
-/// (of the port's line rate) or `max`.
+/// (of the port's line rate), `2x` (as fast as a capture) or `max`.
 ///
 /// # Errors
 /// What was expected.
@@ -89,6 +89,9 @@ pub(super) fn pace(text: &str) -> Result<Pace, String> {
         if unit == "%" {
             return Some(Rate::LineShare(value / 100.0)).filter(|_| value <= 100.0);
         }
+        if unit == "x" {
+            return Some(Rate::Speed(value));
+        }
         let (factor, unit) = prefix(unit);
         let value = value * factor;
         match unit {
@@ -99,9 +102,11 @@ pub(super) fn pace(text: &str) -> Result<Pace, String> {
         }
     });
     let positive = |rate: &Rate| match rate {
-        Rate::Fps(value) | Rate::BpsL1(value) | Rate::BpsL2(value) | Rate::LineShare(value) => {
-            *value > 0.0
-        }
+        Rate::Fps(value)
+        | Rate::BpsL1(value)
+        | Rate::BpsL2(value)
+        | Rate::LineShare(value)
+        | Rate::Speed(value) => *value > 0.0,
     };
     rate.filter(positive)
         .map(|rate| Pace(Some(rate)))
@@ -223,6 +228,7 @@ mod tests {
             ("10Gbit", Some(Rate::BpsL1(1e10))),
             ("100kbit-l2", Some(Rate::BpsL2(1e5))),
             ("50%", Some(Rate::LineShare(0.5))),
+            ("2x", Some(Rate::Speed(2.0))),
         ] {
             assert_eq!(pace(text), Ok(Pace(rate)), "{text}");
         }

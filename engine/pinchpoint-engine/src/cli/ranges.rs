@@ -2,7 +2,7 @@
 
 use crate::protocol::{FieldRequest, Mac, Op};
 use pinchpoint_traffic::spec::FieldRef;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Addresses in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +20,17 @@ pub struct Ports {
     pub first: u16,
     /// How many there are, at least 1.
     pub count: u64,
+}
+
+/// Virtual servers: addresses in a row, each with the same ports in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Services {
+    /// The lowest address with the lowest port.
+    pub first: SocketAddr,
+    /// How many addresses there are, at least 1.
+    pub addresses: u32,
+    /// How many ports each has, at least 1.
+    pub ports: u32,
 }
 
 /// An address that ports answer for.
@@ -42,6 +53,8 @@ pub enum Side {
     To,
 }
 
+/// Most virtual servers.
+const MOST_SERVICES: u64 = 65_536;
 /// Most values of a range: what a field program takes.
 const MAX_COUNT: u128 = 1 << 32;
 
@@ -120,6 +133,34 @@ pub(super) fn ports(text: &str) -> Result<Ports, String> {
     Ok(Ports {
         first,
         count: u64::from(last - first) + 1,
+    })
+}
+
+/// Reads `IP:PORT`, either of which may be a range: `10.0.0.1-10.0.0.3:80-84`, `[fd00::1]:80`.
+///
+/// # Errors
+/// What was expected.
+pub(super) fn services(text: &str) -> Result<Services, String> {
+    let expected = || {
+        "expected IP:PORT (10.0.0.1:80, [fd00::1]:80); either may be a range (10.0.0.1-10.0.0.3:80-84)"
+            .to_owned()
+    };
+    let (ips, numbers) = text.rsplit_once(':').ok_or_else(expected)?;
+    let in_brackets = ips.strip_prefix('[').and_then(|ips| ips.strip_suffix(']'));
+    let (all, ports) = (addresses(in_brackets.unwrap_or(ips))?, ports(numbers)?);
+    if all.first.is_ipv6() != in_brackets.is_some() {
+        return Err(expected());
+    }
+    let count = all.count * ports.count;
+    if count > MOST_SERVICES {
+        return Err(format!(
+            "{count} virtual servers; expected at most {MOST_SERVICES}"
+        ));
+    }
+    Ok(Services {
+        first: SocketAddr::new(all.first, ports.first),
+        addresses: all.count as u32,
+        ports: ports.count as u32,
     })
 }
 
@@ -289,6 +330,39 @@ mod tests {
         for text in ["", "65536", "9-8", "1-2-3", "http"] {
             assert!(ports(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn virtual_servers_are_one_or_a_range_of_addresses_with_a_range_of_ports() {
+        let read = |text: &str| {
+            services(text).map(|all| (all.first.to_string(), all.addresses, all.ports))
+        };
+        for (text, first, addresses, ports) in [
+            ("10.0.0.100:80", "10.0.0.100:80", 1, 1),
+            ("6.6.247.3-6.6.247.5:80-84", "6.6.247.3:80", 3, 5),
+            ("[fd00::1-fd00::2]:80", "[fd00::1]:80", 2, 1),
+        ] {
+            assert_eq!(
+                read(text),
+                Ok((first.to_owned(), addresses, ports)),
+                "{text}"
+            );
+        }
+        for text in [
+            "10.0.0.100",
+            "10.0.0.100:",
+            ":80",
+            "fd00::1:80",
+            "[10.0.0.1]:80",
+            "10.0.0.1:9-8",
+        ] {
+            assert!(read(text).unwrap_err().starts_with("expected"), "{text}");
+        }
+        assert!(
+            read("10.0.0.0-10.0.0.255:1-1000")
+                .unwrap_err()
+                .contains("at most 65536")
+        );
     }
 
     #[test]

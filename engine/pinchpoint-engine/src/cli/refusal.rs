@@ -11,7 +11,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("server.core", "--server-core"),
     ("server", "--server"),
     (".rate", "--rate"),
-    (".shape", "--burst or --ramp"),
+    (".shape", "--burst, --poisson or --ramp"),
     (".size", "--size"),
     (".template", "--template, --layers or --pcap"),
     (".fields", "--field"),

@@ -10,7 +10,7 @@ use super::streams::{self, Leg, Source};
 use super::table::Paint;
 use super::{Failure, account, print, print_json, warnings};
 use crate::protocol::{
-    CaptureRequest, OpenReply, OpenRequest, OpenedPort, Reply, Request, RunRequest, Status,
+    CaptureRequest, OpenReply, OpenRequest, OpenedPort, Rate, Reply, Request, RunRequest, Status,
 };
 use crate::session::allowed_cores;
 use crate::usage;
@@ -120,13 +120,17 @@ fn run_request(engine: &EngineArgs, measure: &MeasureArgs, duration_s: f64) -> R
     }
 }
 
-/// `--time`; with a profile that says how long, that.
+/// `--time`; with a profile that says how long, that; with a capture at a
+/// multiple of its speed, once the capture.
 fn duration_s(args: &SendArgs, source: &Source) -> f64 {
-    let of_profile = match source {
-        Source::Profile(profile) => profile.duration_s,
+    let of_source = match (source, &args.load.rate.0) {
+        (Source::Profile(profile), _) => profile.duration_s,
+        (Source::Replay(replayed), Some(Rate::Speed(speed))) => {
+            Some(replayed.period_s / speed).filter(|duration_s| *duration_s > 0.0)
+        }
         _ => None,
     };
-    args.load.time.or(of_profile).unwrap_or(10.0)
+    args.load.time.or(of_source).unwrap_or(10.0)
 }
 
 fn legs(args: &SendArgs, ports: &mut Ports) -> Result<Vec<Leg>, Failure> {

@@ -285,7 +285,7 @@ fn open(
     Ok(await_links(&mut workers, deadline)?.then_some(workers))
 }
 
-fn missing(error: OpenError) -> Failure {
+pub(super) fn missing(error: OpenError) -> Failure {
     Failure {
         status: usage::EXIT_MISSING,
         message: error.message,

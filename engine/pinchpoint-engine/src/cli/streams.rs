@@ -9,7 +9,7 @@ use crate::protocol::{
 };
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use pinchpoint_import::{pcap, trex};
+use pinchpoint_import::{pcap, replay, trex};
 use pinchpoint_wire::{FCS_LEN, signature};
 use std::path::{Path, PathBuf};
 
@@ -46,8 +46,24 @@ pub(super) enum Source {
         /// At least one, without check sequence.
         frames: Vec<Vec<u8>>,
     },
+    /// A capture that is replayed.
+    Replay(Replayed),
     /// A profile.
     Profile(trex::ImportedProfile),
+}
+
+/// A capture as far as it is known before the ports are open.
+pub(super) struct Replayed {
+    /// The capture.
+    file: String,
+    /// Whose frames.
+    source: Option<String>,
+    /// How many there are.
+    frames: usize,
+    /// Bytes of the longest, with check sequence.
+    longest: usize,
+    /// When it begins again at its own speed, in seconds.
+    pub period_s: f64,
 }
 
 impl Source {
@@ -59,6 +75,9 @@ impl Source {
         let frames = &args.frames;
         if let Some(file) = &frames.layers {
             return read_layers(file).map(Self::Layers);
+        }
+        if let (Some(file), true) = (&frames.pcap, frames.replay) {
+            return read_replay(file, frames.source.as_deref(), args.both_ways).map(Self::Replay);
         }
         if let Some(text) = &frames.pcap {
             return read_frames(text);
@@ -75,7 +94,7 @@ impl Source {
     pub(super) fn notes(&self, both_ways: bool, load: &LoadArgs) -> Vec<String> {
         match self {
             Self::Frames { file, frames } if frames.len() > 1 => {
-                let order = if load.rate.0.is_some() && load.burst.is_none() {
+                let order = if load.rate.0.is_some() && load.burst.is_none() && !load.poisson {
                     ", in their order at low rates"
                 } else {
                     ""
@@ -84,6 +103,9 @@ impl Source {
                 vec![format!(
                     "{file}: its {count} frames are a stream each{order}"
                 )]
+            }
+            Self::Replay(Replayed { file, frames, .. }) => {
+                vec![format!("{file}: {frames} frames are replayed in their order")]
             }
             Self::Profile(profile) => {
                 let streams = profile.streams.iter();
@@ -116,6 +138,35 @@ fn read_layers(file: &Path) -> Result<Vec<LayerRequest>, Failure> {
     serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let path = error.path().to_string();
         told(format!("{path}: {}", error.into_inner()))
+    })
+}
+
+/// Looks at a capture that is to be replayed, so that what is wrong with it is
+/// told before a port is opened.
+fn read_replay(file: &str, source: Option<&str>, both_ways: bool) -> Result<Replayed, Failure> {
+    let told = |option: &str, what: String| Failure::usage(format!("{option} {what}"));
+    if both_ways && source.is_none() {
+        return Err(Failure::usage(
+            "--both-ways: --source says which frames of the capture go which way",
+        ));
+    }
+    let named = source.map(str::parse::<replay::Source>).transpose();
+    let named = named.map_err(|what| told("--source:", what))?;
+    let side = |others: bool| {
+        let side = replay::read(Path::new(file), named.as_ref(), others);
+        side.map_err(|what| told("--pcap", what))
+    };
+    let mut sides = vec![side(false)?];
+    if both_ways {
+        sides.push(side(true)?);
+    }
+    let frames = || sides.iter().flat_map(|side| &side.frames);
+    Ok(Replayed {
+        file: file.to_owned(),
+        source: source.map(str::to_owned),
+        frames: frames().count(),
+        longest: frames().map(|frame| natural_bytes(frame)).max().unwrap_or(MIN_SIZE),
+        period_s: sides[0].period_ns as f64 / 1e9,
     })
 }
 
@@ -242,6 +293,19 @@ fn bodies(args: &SendArgs, source: &Source, ends: &Ends) -> Result<Vec<Body>, Fa
         }
         Source::Layers(layers) => made(layers.clone()),
         Source::Frames { frames, .. } => captured(args, frames, ends),
+        Source::Replay(replayed) => Ok(vec![Body {
+            rate: rate.clone(),
+            size: Size::Fixed(replayed.longest),
+            template: Template::Capture {
+                file: replayed.file.clone(),
+                source: replayed.source.clone(),
+                others: ends.swapped,
+            },
+            flows: Flows {
+                count: 1,
+                fields: Vec::new(),
+            },
+        }]),
         Source::Profile(profile) => {
             let streams = profile.streams.iter();
             Ok(streams
@@ -285,6 +349,7 @@ fn in_turn(rate: Option<&Rate>, own: f64, all: &[f64]) -> Option<Rate> {
         Rate::BpsL1(bps) => Rate::BpsL1(bps * of_all(WIRE_OVERHEAD)),
         Rate::BpsL2(bps) => Rate::BpsL2(bps * of_all(0.0)),
         Rate::LineShare(share) => Rate::LineShare(share * of_all(WIRE_OVERHEAD)),
+        Rate::Speed(speed) => Rate::Speed(*speed),
     })
 }
 
@@ -333,8 +398,10 @@ fn with_macs(frame: &[u8], src: Option<Mac>, dst: Option<Mac>) -> Template {
 
 fn shape(load: &LoadArgs) -> Shape {
     match (load.burst, load.ramp) {
+        _ if load.poisson => Shape::Poisson {},
         (Some(frames), _) => Shape::Bursts { frames },
         (None, Some(from_share)) => Shape::Ramp { from_share },
+        _ if matches!(load.rate.0, Some(Rate::Speed(_))) => Shape::Captured {},
         (None, None) => Shape::Steady {},
     }
 }

@@ -1,7 +1,9 @@
 //! What a reader of a result should know, in plain words.
 
 use super::numbers::{duration, grouped, scaled};
-use crate::protocol::{RunRequest, StreamResult, TrialResult, WorkerWitness};
+use crate::protocol::{
+    RunRequest, StreamRequest, StreamResult, Template, TrialResult, WorkerWitness,
+};
 
 /// Above this a cache line crosses more than one core complex or socket, or
 /// the host has placed the cores apart.
@@ -91,7 +93,10 @@ fn nothing_back(result: &TrialResult, request: &RunRequest) -> Vec<String> {
             stream.id
         ));
     }
-    let unstamped = request.streams.iter().any(|stream| !stream.stamped);
+    let is_replay =
+        |stream: &StreamRequest| matches!(stream.template, Template::Capture { .. });
+    let mut streams = request.streams.iter();
+    let unstamped = streams.any(|stream| !stream.stamped && !is_replay(stream));
     if unstamped
         && request
             .streams

@@ -43,6 +43,7 @@ pub(super) fn add_elsewhere(
         verify_checksums: run.verify_checksums && request.wrong_checksums.is_empty(),
         horizon: Arc::new(Horizon::endless()),
         flows: None,
+        unsigned: None,
     });
     Ok(())
 }

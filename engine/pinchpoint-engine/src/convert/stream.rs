@@ -2,6 +2,7 @@
 
 use super::{Known, KnownPort, check, invalid};
 use crate::protocol::{ErrorReply, Rate, Shape, StreamRequest};
+use pinchpoint_traffic::hash::Hash;
 use pinchpoint_traffic::pacer::{self, Pacer};
 use pinchpoint_traffic::spec::{FieldProgram, Op, StreamSpec};
 use pinchpoint_wire::FCS_LEN;
@@ -12,11 +13,13 @@ const MAX_RATE_FPS: f64 = 1e9;
 const WIRE_OVERHEAD: usize = 20;
 
 /// Frames per second of the whole stream, whose frames are `mean_len` bytes
-/// long on average, without check sequence; none when unpaced.
+/// long on average, without check sequence; none when unpaced. A capture has a
+/// rate of its own, `own_fps`.
 pub(super) fn rate_fps(
     request: &StreamRequest,
     tx_port: &KnownPort,
     mean_len: f64,
+    own_fps: Option<f64>,
     key: &str,
 ) -> Result<Option<f64>, ErrorReply> {
     let key = format!("{key}.rate");
@@ -44,6 +47,16 @@ pub(super) fn rate_fps(
             };
             share * speed_bps as f64 / l1_bits
         }
+        Some(Rate::Speed(speed)) => {
+            let Some(own_fps) = own_fps else {
+                return Err(invalid(
+                    key,
+                    "only a capture of frames at different times has a speed of its own; give \
+                     fps, bps_l1, bps_l2 or line_share",
+                ));
+            };
+            own_fps * speed
+        }
     };
     check(
         rate_fps > 0.0 && rate_fps <= MAX_RATE_FPS,
@@ -53,9 +66,14 @@ pub(super) fn rate_fps(
     Ok(Some(rate_fps))
 }
 
-/// When the frames of a stream, or of a part of it, are due.
+/// Makes random times differ from every field's random numbers; the id of a
+/// stream, or of a part of it, is added.
+const ARRIVALS: u64 = 1 << 62;
+
+/// When the frames of a stream, or of a part of it, which carry `id`, are due.
 pub(super) fn pacer(
     request: &StreamRequest,
+    id: u8,
     rate_fps: Option<f64>,
     duration_s: f64,
     phase: f64,
@@ -94,6 +112,15 @@ pub(super) fn pacer(
                 to_share: *to_share,
             }
         }
+        Shape::Captured {} => {
+            return Err(invalid(
+                key,
+                "expected another shape: only a capture of frames at different times has this one",
+            ));
+        }
+        Shape::Poisson {} => pacer::Shape::Poisson {
+            seed: Hash::new(request.seed, ARRIVALS | u64::from(id)).number(0),
+        },
     };
     if let Some(rate_fps) = rate_fps {
         return Ok(Pacer::paced(rate_fps, duration_s, phase).shaped(shape));

@@ -121,6 +121,10 @@ fn template(template: &Template, key: &str) -> Result<spec::Template, ErrorReply
             })?;
             Ok(spec::Template::Bytes(bytes))
         }
+        Template::Capture { .. } => Err(invalid(
+            format!("{key}.template.capture"),
+            "expected another template: a replay is sent and received by one engine",
+        )),
         Template::Layers(layers) => {
             let numbered = layers.iter().enumerate();
             let layers: Result<_, _> = numbered
@@ -238,7 +242,30 @@ fn layer(request: &LayerRequest, key: &str) -> Result<Layer, ErrorReply> {
             vni: *vni,
             options: options.0.clone(),
         },
-        &LayerRequest::Gre { key } => Layer::Gre { key },
+        &LayerRequest::Gre { key, sequence } => Layer::Gre { key, sequence },
+        &LayerRequest::Mpls { label, tc, ttl } => Layer::Mpls { label, tc, ttl },
+        &LayerRequest::Pppoe { session_id } => Layer::Pppoe { session_id },
+        &LayerRequest::Gtpu {
+            teid,
+            qfi,
+            pdu_type,
+        } => Layer::Gtpu {
+            teid,
+            qfi,
+            pdu_type,
+        },
+        LayerRequest::Nsh {
+            spi,
+            si,
+            ttl,
+            context,
+        } => Layer::Nsh {
+            spi: *spi,
+            si: *si,
+            ttl: *ttl,
+            context: context.0.clone(),
+        },
+        &LayerRequest::Esp { spi, sequence } => Layer::Esp { spi, sequence },
     })
 }
 

@@ -1,11 +1,12 @@
 //! What a trial runs.
 
 use super::elsewhere::{add_elsewhere, check_elsewhere};
+use super::replay::add_replay;
 use super::slices::Turns;
 use super::stream::{find, is_drawn, pacer, rate_fps, rx_ports};
 use super::template::{Block, spec};
 use super::{Known, KnownPort, MAX_NAME, check, check_core, invalid};
-use crate::protocol::{ErrorReply, RunRequest, Shape, StreamRequest};
+use crate::protocol::{ErrorReply, RunRequest, Shape, StreamRequest, Template};
 use pinchpoint_port::xdp_live::{
     LiveChecksum, LiveEdit, LiveStream, MAX_STREAMS as MAX_LIVE_STREAMS,
 };
@@ -165,6 +166,9 @@ fn add_stream(
         return add_elsewhere(plan, run, (index, request), known);
     };
     let tx_port = &known.ports[find(name, known, &format!("{key}.tx_port"))?];
+    if let Template::Capture { .. } = &request.template {
+        return add_replay(plan, run, (index, request, sent_s), (tx_port, known));
+    }
     let rx_ports = rx_ports(request, known, &key)?;
     let max_len = rx_ports.iter().map(|&index| known.ports[index].max_len);
     let max_len = max_len.fold(tx_port.max_len, usize::min);
@@ -181,12 +185,12 @@ fn add_stream(
         };
         let spec = spec(request, run, id, &block, &key)?;
         let (program, live) = frames(request, &spec, tx_port, max_len, &key)?;
-        let rate_fps = rate_fps(request, tx_port, program.mean_len(), &key)?;
+        let rate_fps = rate_fps(request, tx_port, program.mean_len(), None, &key)?;
         let rate_fps = rate_fps.map(|rate_fps| rate_fps / parts as f64);
         // Spread over one interval, so that equal rates do not add up to
         // bursts of as many frames as there are streams.
         let phase = (index as f64 + part as f64 / parts as f64) / run.streams.len() as f64;
-        let pacer = pacer(request, rate_fps, sent_s, phase, &key)?;
+        let pacer = pacer(request, id, rate_fps, sent_s, phase, &key)?;
         let number = plan.parts.len();
         plan.parts.push(Part {
             stream: index,
@@ -201,6 +205,7 @@ fn add_stream(
             verify_checksums: run.verify_checksums && request.wrong_checksums.is_empty(),
             horizon: Arc::default(),
             flows: tracked(request, &spec, parts, &key)?,
+            unsigned: None,
         });
         plan.workers[worker].streams.push(PlannedStream {
             part: number,

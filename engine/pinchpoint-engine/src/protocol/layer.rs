@@ -97,6 +97,39 @@ pub enum LayerRequest {
     Gre {
         #[serde(default)]
         key: Option<u32>,
+        #[serde(default)]
+        sequence: Option<u32>,
+    },
+    Mpls {
+        label: u32,
+        #[serde(default)]
+        tc: u8,
+        #[serde(default = "hops")]
+        ttl: u8,
+    },
+    Pppoe {
+        session_id: u16,
+    },
+    Gtpu {
+        teid: u32,
+        #[serde(default)]
+        qfi: Option<u8>,
+        #[serde(default)]
+        pdu_type: u8,
+    },
+    Nsh {
+        spi: u32,
+        #[serde(default = "service_index")]
+        si: u8,
+        #[serde(default = "service_ttl")]
+        ttl: u8,
+        #[serde(default = "context")]
+        context: Hex,
+    },
+    Esp {
+        spi: u32,
+        #[serde(default = "first_sequence")]
+        sequence: u32,
     },
 }
 
@@ -163,6 +196,22 @@ fn syn() -> Vec<TcpFlag> {
 
 fn window() -> u16 {
     u16::MAX
+}
+
+fn service_index() -> u8 {
+    u8::MAX
+}
+
+fn service_ttl() -> u8 {
+    63
+}
+
+fn context() -> Hex {
+    Hex(vec![0; pinchpoint_wire::nsh::CONTEXT_LEN])
+}
+
+fn first_sequence() -> u32 {
+    1
 }
 
 /// Bytes written as hexadecimal digits.

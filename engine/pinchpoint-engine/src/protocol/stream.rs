@@ -49,6 +49,7 @@ choices! {
         BpsL1(f64),
         BpsL2(f64),
         LineShare(f64),
+        Speed(f64),
     }
 
     /// How a rate is spread over time.
@@ -57,6 +58,8 @@ choices! {
         Bursts { frames: u64 },
         Ramp { from_share: f64 },
         Step { after_s: f64, to_share: f64 },
+        Poisson {},
+        Captured {},
     }
 
     /// Frame sizes, with check sequence.
@@ -71,6 +74,7 @@ choices! {
     Template {
         Layers(Vec<LayerRequest>),
         Frame(String),
+        Capture { file: String, #[serde(default)] source: Option<String>, #[serde(default)] others: bool },
     }
 
     /// What a field program does.

@@ -134,6 +134,68 @@ fn over_ipv6_the_next_hop_is_solicited() {
 }
 
 #[test]
+fn connections_go_to_each_of_several_virtual_servers() {
+    let path = [
+        "connect",
+        "mem:a",
+        "mem:a",
+        "--to",
+        "10.0.0.100-10.0.0.101:80-81",
+    ];
+    let ends = ["100:80", "101:80", "100:81", "101:81"].map(|end| format!("10.0.0.{end}"));
+    let backends = ends.iter().flat_map(|end| ["--backend", end.as_str()]);
+    let args: Vec<&str> = path
+        .into_iter()
+        .chain(backends)
+        .chain(SLOW)
+        .chain(["--json"])
+        .collect();
+    let told = account(&output(&args));
+    let client = &told["client"];
+    assert_eq!(client["completed"], client["opened"], "{told}");
+    let by_backend = client["backends"].as_array().unwrap();
+    assert_eq!(by_backend.len(), 4);
+    assert!(
+        by_backend.iter().all(|count| count.as_u64() > Some(0)),
+        "{client}"
+    );
+}
+
+#[test]
+fn nothing_is_opened_and_no_time_passes_before_the_lead_is_over() {
+    let sampled = ["--lead", "300ms", "--sample", "100ms", "--json"];
+    let output = output(&[&PAIR[..], &SLOW, &sampled].concat());
+    let text = stdout(&output);
+    let lines = text.strip_prefix("ready\n").unwrap().lines();
+    let told: Vec<Value> = lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let account = told.last().unwrap();
+    assert_eq!(
+        account["client"]["completed"], account["client"]["opened"],
+        "{account}"
+    );
+    assert!(account["elapsed_s"].as_f64() > Some(0.3), "{account}");
+}
+
+#[test]
+fn a_backend_may_close_first() {
+    let told = account(&connect(&[
+        "--close",
+        "backend",
+        "--requests",
+        "2",
+        "--json",
+    ]));
+    let (client, backend) = (&told["client"], &told["server"]["backends"][0]);
+    assert_eq!(client["completed"], client["opened"], "{told}");
+    for key in ["syns", "fins"] {
+        assert_eq!(backend[key], client["opened"], "{key}: {told}");
+    }
+    assert_eq!(client["late"].as_u64(), Some(0), "{told}");
+}
+
+#[test]
 fn samples_show_when_a_backend_was_down() {
     // The outage is longer than this machine stands still: what is due meanwhile is not opened.
     let load = ["--rate", "100", "--count", "200", "--timeout", "60s"];

@@ -7,6 +7,7 @@ mod forward;
 mod help;
 mod lines;
 mod relay;
+mod replays;
 mod sending;
 mod workloads;
 

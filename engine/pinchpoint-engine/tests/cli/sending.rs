@@ -103,6 +103,10 @@ fn a_value_that_does_not_fit_is_named_with_its_option() {
             vec!["--burst", "2", "--ramp", "10%"],
             "'--burst <N>' cannot be used with '--ramp",
         ),
+        (
+            vec!["--poisson", "--ramp", "10%"],
+            "'--poisson' cannot be used with '--ramp",
+        ),
     ] {
         let failed = pair(&args);
         assert_eq!(

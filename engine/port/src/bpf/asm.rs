@@ -32,6 +32,7 @@ pub(crate) enum Width {
 pub(crate) enum Op {
     Add = 0x00,
     Sub = 0x10,
+    Mul = 0x20,
     And = 0x50,
     Lsh = 0x60,
     Rsh = 0x70,
@@ -55,6 +56,7 @@ pub(crate) enum If {
 pub(crate) enum Helper {
     KtimeGetNs = 5,
     GetSmpProcessorId = 8,
+    Redirect = 23,
     RedirectMap = 51,
 }
 

@@ -61,6 +61,54 @@ fn headers_hold_what_their_layers_say() {
 }
 
 #[test]
+fn tunnels_have_the_bytes_that_their_specifications_draw() {
+    let numbered = Layer::Gre {
+        key: Some(77),
+        sequence: Some(5),
+    };
+    let cases: [(Vec<Layer>, usize, &[u8]); 6] = [
+        (
+            vec![eth(), mpls(100), mpls(16), ip4(0)],
+            12,
+            &[0x88, 0x47, 0, 6, 0x4a, 64, 0, 1, 0x0b, 64, 0x45],
+        ),
+        (
+            vec![eth(), pppoe(), ip4(0)],
+            12,
+            &[0x88, 0x64, 0x11, 0, 0x12, 0x34, 0, 100, 0, 0x21, 0x45],
+        ),
+        (
+            vec![eth(), nsh(16), eth()],
+            12,
+            &[0x89, 0x4f, 0x0f, 0xc6, 1, 3, 0x12, 0x34, 0x56, 255, 7, 7],
+        ),
+        (
+            vec![eth(), ip4(0), numbered, ip6(&[])],
+            34,
+            &[0x30, 0, 0x86, 0xdd, 0, 0, 0, 77, 0, 0, 0, 5, 0x65],
+        ),
+        (
+            vec![eth(), ip4(0), udp(2152), gtpu(Some(9)), ip4(0)],
+            36,
+            &[
+                8, 0x68, 0, 86, 0, 0, 0x34, 0xff, 0, 70, 0xc0, 0xff, 0xee, 1, 0, 0, 0, 0x85, 1,
+                0x10, 9, 0, 0x45,
+            ],
+        ),
+        (
+            vec![eth(), ip4(0), esp()],
+            34,
+            &[0xc0, 0xff, 0xee, 1, 0xff, 0xff, 0xff, 0xfe, 0],
+        ),
+    ];
+    for (layers, at, expected) in cases {
+        let spec = spec(layers.clone(), Sizes::Fixed(120), vec![]);
+        let frame = write(&mut FrameProgram::new(&spec).unwrap(), 0);
+        assert_eq!(frame[at..at + expected.len()], *expected, "{layers:?}");
+    }
+}
+
+#[test]
 fn vxlan_over_ipv4_has_no_outer_checksum() {
     let layers = stacks().remove(12);
     let mut program = FrameProgram::new(&spec(layers, Sizes::Fixed(200), vec![])).unwrap();

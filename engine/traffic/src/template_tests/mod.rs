@@ -113,11 +113,49 @@ fn geneve() -> Layer {
     }
 }
 
+fn mpls(label: u32) -> Layer {
+    let (tc, ttl) = (5, 64);
+    Layer::Mpls { label, tc, ttl }
+}
+
+fn pppoe() -> Layer {
+    Layer::Pppoe { session_id: 0x1234 }
+}
+
+fn gtpu(qfi: Option<u8>) -> Layer {
+    Layer::Gtpu {
+        teid: 0xc0ff_ee01,
+        qfi,
+        pdu_type: 1,
+    }
+}
+
+fn nsh(context: usize) -> Layer {
+    Layer::Nsh {
+        spi: 0x12_3456,
+        si: 255,
+        ttl: 63,
+        context: vec![7; context],
+    }
+}
+
+fn esp() -> Layer {
+    let (spi, sequence) = (0xc0ff_ee01, 0xffff_fffe);
+    Layer::Esp { spi, sequence }
+}
+
 /// Stacks that together hold every layer, each with the fields it has.
 fn stacks() -> Vec<Vec<Layer>> {
     use ExtensionKind::{Destination, Fragment, HopByHop};
     let vx = || Layer::Vxlan { vni: 7 };
-    let gre = |key| Layer::Gre { key };
+    let gre = |key| Layer::Gre {
+        key,
+        sequence: None,
+    };
+    let numbered = |key| Layer::Gre {
+        key,
+        sequence: Some(0xffff_fffe),
+    };
     let routing = Layer::Ipv6 {
         src: A6,
         dst: B6,
@@ -160,6 +198,19 @@ fn stacks() -> Vec<Vec<Layer>> {
         vec![eth(), ip4(0), gre(Some(77)), ip6(&[]), udp(12)],
         vec![eth(), ip6(&[]), gre(None), eth(), ip4(0), tcp(0)],
         vec![eth(), ip4(0), ip6(&[]), ip4(0), udp(12)],
+        vec![eth(), ip4(0), numbered(Some(77)), eth(), ip6(&[]), udp(12)],
+        vec![eth(), ip6(&[]), numbered(None), mpls(16), ip4(0), udp(12)],
+        vec![eth(), mpls(100), mpls(16), ip4(0), tcp(0)],
+        vec![eth(), vlan(0x8100), mpls(16), ip6(&[]), udp(12)],
+        vec![eth(), vlan(0x8100), pppoe(), ip4(0), udp(12)],
+        vec![eth(), pppoe(), ip6(&[]), tcp(0)],
+        vec![eth(), ip4(0), udp(2152), gtpu(None), ip4(0), udp(12)],
+        vec![eth(), ip6(&[]), udp(2152), gtpu(Some(9)), ip6(&[]), tcp(0)],
+        vec![eth(), nsh(16), eth(), ip4(0), udp(12)],
+        vec![eth(), vlan(0x8100), nsh(0), ip6(&[]), udp(12)],
+        vec![eth(), ip4(0), gre(None), nsh(0), ip4(0), icmp()],
+        vec![eth(), ip4(0), esp()],
+        vec![eth(), ip6(&[]), esp()],
     ]
 }
 
@@ -171,8 +222,12 @@ fn fields_of(layers: &[Layer]) -> Vec<FieldRef> {
         let same = |other: &&Layer| other.kind() == kind;
         let index = layers[..k].iter().filter(same).count();
         let names = FieldName::ALL.iter().filter(|name| name.place().0 == kind);
-        let no_key = matches!(layer, Layer::Gre { key: None });
-        fields.extend(names.filter(|_| !no_key).map(|name| FieldRef {
+        let is_there = |name: &&FieldName| match (layer, name) {
+            (Layer::Gre { key, .. }, FieldName::GreKey) => key.is_some(),
+            (Layer::Gre { sequence, .. }, FieldName::GreSequence) => sequence.is_some(),
+            _ => true,
+        };
+        fields.extend(names.filter(is_there).map(|name| FieldRef {
             layer: index,
             name: *name,
         }));

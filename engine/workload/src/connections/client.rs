@@ -1,5 +1,6 @@
 //! The client: opens connections as they are due and accounts for each.
 
+mod closing;
 mod cores;
 mod datagram;
 mod timed;
@@ -218,24 +219,23 @@ impl Client {
     #[inline(always)]
     fn find(&self, segment: &Incoming<'_>) -> Option<(Place, u32)> {
         let plan = &self.sender.plan;
-        if segment.src != plan.service {
-            return None;
-        }
-        if segment.has(ACK) {
-            return plan.find(segment.dst, segment.ack, self.next);
-        }
-        if segment.has(DATAGRAM) {
-            return self.find_datagram(segment);
-        }
-        // A reset without an acknowledgment says only whose it is.
-        let place = plan.newest_of(segment.dst, self.next);
-        place.filter(|_| segment.has(RST)).map(|place| (place, 0))
+        let found = if segment.has(ACK) {
+            plan.find(segment.dst, segment.ack, self.next)
+        } else if segment.has(DATAGRAM) {
+            self.find_datagram(segment)
+        } else {
+            // A reset without an acknowledgment says only whose it is.
+            let place = plan.newest_of(segment.dst, self.next);
+            place.filter(|_| segment.has(RST)).map(|place| (place, 0))
+        };
+        found.filter(|&(place, _)| segment.src == plan.service_of(place))
     }
 
     /// A segment that acknowledges nothing of ours.
     fn on_foreign(&mut self, segment: &Incoming<'_>) -> Option<Outgoing> {
-        let newest = self.sender.plan.newest_of(segment.dst, self.next);
-        let place = newest.filter(|_| segment.src == self.sender.plan.service);
+        let plan = &self.sender.plan;
+        let newest = plan.newest_of(segment.dst, self.next);
+        let place = newest.filter(|&place| segment.src == plan.service_of(place));
         match place.filter(|place| self.outstanding.state(place.n) == State::Opened) {
             Some(place) if segment.has(ACK) && !segment.has(RST) => {
                 Some(self.on_stale(segment, place))
@@ -253,13 +253,6 @@ impl Client {
         self.counts.stale += 1;
         self.sender
             .segment(place, segment.ack, 0, RST, Content::Nothing)
-    }
-
-    /// A repeated FIN is acknowledged, or a kernel would go on repeating it.
-    fn after_the_end(&mut self, arrived: &Arrived<'_, '_>) -> Option<Outgoing> {
-        self.counts.late += 1;
-        let asks = arrived.segment.has(FIN) && !arrived.segment.has(RST);
-        asks.then(|| self.acknowledge(arrived))
     }
 
     fn acknowledge(&self, arrived: &Arrived<'_, '_>) -> Outgoing {
@@ -390,6 +383,8 @@ impl Client {
         self.outstanding.set(n, State::Answered);
         if segment.has(FIN) {
             self.close(n, now_ns);
+        } else if self.schedule.server_closes {
+            return self.acknowledge(arrived);
         }
         self.sender.fin(place, received)
     }
@@ -439,8 +434,11 @@ impl Client {
             now_ns,
         } = arrived;
         if segment.has(FIN) && sent == self.sender.plan.all_sent() && state == State::Answered {
-            // The other side closes on its own: its FIN crossed ours.
             self.close(place.n, now_ns);
+            if self.schedule.server_closes {
+                return Some(self.sender.fin(place, segment.end()));
+            }
+            // The other side closes on its own: its FIN crossed ours.
             let seq = segment.ack.wrapping_add(1);
             return Some(
                 self.sender
@@ -450,28 +448,6 @@ impl Client {
         let opens = sent == 1 && segment.window > 0 && state == State::Established;
         let asks = opens && self.may_ask(place.n, 0);
         asks.then(|| self.sender.request(place, 0, NOBODY, segment.end()))
-    }
-
-    fn on_fin_acknowledged(&mut self, arrived: &Arrived<'_, '_>) -> Option<Outgoing> {
-        if arrived.state != State::Answered {
-            self.counts.early += 1;
-            return None;
-        }
-        if !arrived.segment.has(FIN) {
-            return None;
-        }
-        self.close(arrived.place.n, arrived.now_ns);
-        Some(self.acknowledge(arrived))
-    }
-
-    fn close(&mut self, n: u64, now_ns: u64) {
-        self.times.close.record(n, self.asks_ns(n), now_ns);
-        self.complete(n);
-    }
-
-    fn complete(&mut self, n: u64) {
-        self.counts.completed += 1;
-        self.end(n);
     }
 
     #[inline(always)]

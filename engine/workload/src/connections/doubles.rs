@@ -38,6 +38,8 @@ pub(crate) fn plan() -> Plan {
         ports: 1025,
         port_count: 64,
         service: service(),
+        service_addresses: 1,
+        service_ports: 1,
         mix: Mix::new([0, 0, 0, 1]).unwrap(),
         requests: Requests { count: 1, len: 64 },
         key: 7,
@@ -75,6 +77,7 @@ pub(crate) fn schedule(count: u64) -> Schedule {
         hold_ns: 0,
         hold_before: 0,
         retry: Retry::default(),
+        server_closes: false,
         opens_late: false,
     }
 }

@@ -96,8 +96,12 @@ pub struct Plan {
     pub ports: u16,
     /// How many there are of each address, at least 1.
     pub port_count: u32,
-    /// The virtual server.
+    /// The virtual server; of several the first.
     pub service: End,
+    /// Addresses in a row that are virtual servers, at least 1.
+    pub service_addresses: u32,
+    /// Ports in a row of each that are, at least 1.
+    pub service_ports: u32,
     /// What is done with the connections.
     pub mix: Mix,
     /// The requests of those that have any.
@@ -231,6 +235,25 @@ impl Plan {
         End {
             bits: bits(self.clients).wrapping_add(place.address.into()),
             port: self.ports.wrapping_add(place.port as u16),
+        }
+    }
+
+    /// The virtual server of a connection: of several each client has another, and the next one with
+    /// its next port.
+    #[inline(always)]
+    pub fn service_of(&self, place: Place) -> End {
+        let count = self.service_addresses * self.service_ports;
+        if count == 1 {
+            return self.service;
+        }
+        let number = place.address.wrapping_add(place.port) % count;
+        let (address, port) = (
+            number % self.service_addresses,
+            number / self.service_addresses,
+        );
+        End {
+            bits: self.service.bits.wrapping_add(address.into()),
+            port: self.service.port.wrapping_add(port as u16),
         }
     }
 

@@ -53,7 +53,9 @@ impl Samples {
 
     /// Takes one if it is due. Those that were missed are not made up for.
     pub(super) fn look(&mut self, client: &Client, server: Option<&Server>, now_ns: u64) {
-        let passed_ns = now_ns.saturating_sub(client.start_ns());
+        let Some(passed_ns) = now_ns.checked_sub(client.start_ns()) else {
+            return;
+        };
         if passed_ns >= self.next_ns {
             let time = passed_ns / self.every_ns;
             self.next_ns = (time + 1) * self.every_ns;

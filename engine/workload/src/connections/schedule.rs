@@ -25,6 +25,8 @@ pub struct Schedule {
     pub hold_before: u16,
     /// How often segments without an answer are repeated.
     pub retry: Retry,
+    /// Whether the backends close a connection first, with the last answer.
+    pub server_closes: bool,
     /// Whether connections that are late are opened all the same, not only those of a short backlog.
     pub opens_late: bool,
 }
@@ -163,6 +165,7 @@ mod tests {
             hold_ns: 0,
             hold_before: 0,
             retry: Retry::default(),
+            server_closes: false,
             opens_late: false,
         }
     }

@@ -3,6 +3,7 @@
 use super::payload::{NOBODY, Request};
 use super::plan::{Place, Plan};
 use super::segment::{ACK, Content, DATAGRAM, FIN, Outgoing, PSH, SYN};
+use pinchpoint_port::Source;
 use pinchpoint_wire::ethernet::Mac;
 
 /// Writes them.
@@ -76,7 +77,7 @@ impl Sender {
             from: self.macs.0,
             to: self.macs.1,
             src: self.plan.tuple(place),
-            dst: self.plan.service,
+            dst: self.plan.service_of(place),
             seq,
             ack,
             flags,
@@ -107,5 +108,20 @@ impl Iterator for Syns<'_> {
         let syn = self.sender.syn(self.next);
         self.next = self.sender.plan.after(self.next);
         Some(syn)
+    }
+}
+
+/// Segments that a port is to send.
+pub(super) struct Listed<'a>(pub(super) &'a [Outgoing]);
+
+impl Source for Listed<'_> {
+    #[inline(always)]
+    fn len(&self, index: usize) -> usize {
+        self.0[index].frame_len()
+    }
+
+    #[inline(always)]
+    fn frame(&mut self, index: usize, frame: &mut [u8]) {
+        self.0[index].write(frame);
     }
 }

@@ -144,6 +144,8 @@ pub struct Server {
     numbers: HashMap<End, u16, RandomState>,
     answer_len: u32,
     key: u64,
+    /// Requests of a connection, with the answer to the last of which it is closed; none: the client closes first.
+    closes_after: Option<u32>,
     /// Of every connection, in the place of a hash.
     same_first_seq: Option<u32>,
     /// With direct return: the service, to which segments go on after a device has passed them on.
@@ -164,6 +166,7 @@ impl Server {
             numbers: numbered.map(|(number, &at)| (at, number as u16)).collect(),
             answer_len,
             key,
+            closes_after: None,
             same_first_seq: None,
             direct: None,
             backends: vec![Backend::default(); backends.len()],
@@ -178,6 +181,15 @@ impl Server {
     pub fn with_first_seq(self, same: Option<u32>) -> Self {
         Self {
             same_first_seq: same,
+            ..self
+        }
+    }
+
+    /// The same servers, which close a connection with the answer to so many requests.
+    #[must_use]
+    pub fn with_close(self, closes_after: Option<u32>) -> Self {
+        Self {
+            closes_after,
             ..self
         }
     }
@@ -299,6 +311,10 @@ impl Server {
             return Some(self.reply(segment, segment.ack, FIN | ACK, Content::Nothing));
         }
         let after_fin = received >= 2 && (received - 2).is_multiple_of(self.answer_len);
+        if segment.has(FIN) && after_fin && self.closes_after.is_some() {
+            backend.fins += 1;
+            return Some(self.reply(segment, segment.ack, ACK, Content::Nothing));
+        }
         backend.closed += u64::from(after_fin && received > 2);
         self.strays.unacknowledged += u64::from(!after_fin && !answers_end);
         None
@@ -364,7 +380,9 @@ impl Server {
             toa,
         };
         let content = Content::Answer(answer, self.answer_len as usize);
-        Some(self.reply(segment, segment.ack, PSH | ACK, content))
+        let is_last = self.closes_after == Some(u32::from(request.number) + 1);
+        let flags = if is_last { PSH | ACK | FIN } else { PSH | ACK };
+        Some(self.reply(segment, segment.ack, flags, content))
     }
 
     #[inline(always)]

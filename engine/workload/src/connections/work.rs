@@ -8,9 +8,10 @@ use super::plan::Plan;
 use super::samples::Samples;
 use super::schedule::Schedule;
 use super::segment::{Incoming, Outgoing, Unfit};
+use super::sender::Listed;
 use super::server::Server;
 use crate::watched::{LoopAccount, PortAccount, Watched};
-use pinchpoint_port::{BURST, Port, Source, Uniform};
+use pinchpoint_port::{BURST, Port, Uniform};
 use pinchpoint_wire::ethernet::Mac;
 use pinchpoint_wire::{answer, ask};
 use pinchpoint_worker::replies::Offer;
@@ -41,6 +42,7 @@ pub struct ClientEnd {
     next_hop: NextHop,
     by_tuple: bool,
     in_order: bool,
+    lead_ns: u64,
     /// Where other cores have connections of the same client.
     part: Option<Part>,
     asked_ns: u64,
@@ -110,6 +112,7 @@ impl ClientEnd {
             next_hop,
             by_tuple: false,
             in_order: false,
+            lead_ns: 0,
             part: None,
             asked_ns: 0,
             client: None,
@@ -128,6 +131,12 @@ impl ClientEnd {
         Self { in_order, ..self }
     }
 
+    /// The same client, whose first connection is due so long after its next hop is known.
+    #[must_use]
+    pub fn with_lead(self, lead_ns: u64) -> Self {
+        Self { lead_ns, ..self }
+    }
+
     /// The same client, as far as one of several cores has its connections; links to the others
     /// follow the ports of that core.
     #[must_use]
@@ -141,8 +150,9 @@ impl ClientEnd {
     }
 
     fn begin(&mut self, next_hop: Mac, now_ns: u64) {
-        let begun = (self.part.as_ref()).map(|part| (part.begin(next_hop, now_ns), part.phase()));
-        let ((next_hop, start_ns), phase) = begun.unwrap_or(((next_hop, now_ns), 0.0));
+        let at = (next_hop, now_ns + self.lead_ns);
+        let begun = (self.part.as_ref()).map(|part| (part.begin(at.0, at.1), part.phase()));
+        let ((next_hop, start_ns), phase) = begun.unwrap_or((at, 0.0));
         let macs = (self.own, next_hop);
         let client = Client::new(self.plan, self.schedule, macs, start_ns);
         let mut client = client.in_phase(phase);
@@ -165,20 +175,6 @@ impl ClientEnd {
     fn has_ended(&mut self) -> bool {
         let is_done = self.client.as_ref().is_some_and(Client::is_done);
         is_done && self.part.as_mut().is_none_or(Part::end)
-    }
-}
-
-struct Listed<'a>(&'a [Outgoing]);
-
-impl Source for Listed<'_> {
-    #[inline(always)]
-    fn len(&self, index: usize) -> usize {
-        self.0[index].frame_len()
-    }
-
-    #[inline(always)]
-    fn frame(&mut self, index: usize, frame: &mut [u8]) {
-        self.0[index].write(frame);
     }
 }
 

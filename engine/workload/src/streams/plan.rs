@@ -35,6 +35,8 @@ pub struct Part {
     pub horizon: Arc<Horizon>,
     /// The flows to follow one by one, and how many of the first.
     pub flows: Option<(FlowMap, usize)>,
+    /// Of a replay: what its frames without signature are told by, in order.
+    pub unsigned: Option<Arc<[u64]>>,
 }
 
 /// How a worker sends a part.

@@ -123,6 +123,7 @@ impl<'a> Streams<'a> {
             },
             verify_checksums: part.verify_checksums,
             flows: part.flows,
+            unsigned: part.unsigned.clone(),
         };
         let expected: Vec<_> = plan.parts.iter().map(expected).collect();
         let settings = AccountSettings {
@@ -343,11 +344,15 @@ impl<'a> Streams<'a> {
         (made.frames, made.frames - made.refused)
     }
 
-    /// A frame without the engine's signature, which `port` delivered: answers
-    /// it if it asks for one of the port's addresses.
+    /// A frame without the engine's signature, which `port` delivered: counts
+    /// it if it is of a replay, answers it if it asks for one of the port's
+    /// addresses.
     #[cold]
     #[inline(never)]
     fn foreign(&mut self, port: usize, frame: &[u8], replies: &mut Replies) {
+        if self.account.unsigned(port, frame) {
+            return;
+        }
         let Some(target) = answer::target(frame) else {
             return;
         };
@@ -457,7 +462,8 @@ impl Workload for Streams<'_> {
             sent: stream.sent,
             mean_len: stream.planned.program.mean_len(),
             // The kernel numbers also those that the interface refuses.
-            contiguous: stream.live.is_none() || stream.refused == 0,
+            contiguous: (stream.live.is_none() || stream.refused == 0)
+                && stream.planned.program.is_contiguous(),
             pacer: stream.planned.pacer,
         });
         let ports = core.ports.iter_mut().zip(self.transmitted);

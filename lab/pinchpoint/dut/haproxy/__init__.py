@@ -22,7 +22,7 @@ from pinchpoint.host.processes import children
 from pinchpoint.model.addresses import bracketed
 from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.limits import Limit, Resource
-from pinchpoint.model.scenario import Guest, Scheduler
+from pinchpoint.model.scenario import Guest, Scheduler, Service
 from pinchpoint.observe.snapshot import Collector, Snapshot
 
 PROGRAM = "haproxy"
@@ -103,6 +103,12 @@ class Stats(Collector):
         return Snapshot(at_s, counters, {**gauges, **most_open(shown)})
 
 
+_BALANCE = {
+    Scheduler.ROUND_ROBIN: "roundrobin", Scheduler.HASH: "hash src,concat(:,sess.port)", Scheduler.SOURCE: "source",
+    Scheduler.LEAST: "leastconn",
+}  # fmt: skip
+
+
 class HaproxyLive(ProxyLive):
     """A haproxy that stands; its servers can be drained while it runs (management guide, 9.3: set server)."""
 
@@ -162,6 +168,15 @@ class HaproxyLive(ProxyLive):
         return info(answer(self.places.host, self._socket, "show info\n"))
 
 
+def _checked(service: Service, number: int, local: int) -> str:
+    """How a line learns of its backend's health: the first of each backend asks, the others follow it."""
+    if service.health_s is None:
+        return ""
+    if local:
+        return f" track servers/backend{number}-local0"
+    return f" check inter {round(service.health_s * 1000)}ms fall 2 rise 1"
+
+
 class HaproxyBench(proxy.ProxyBench):
     """One bench of haproxy, planned: its ports, haproxy.cfg and the daemon."""
 
@@ -183,19 +198,18 @@ class HaproxyBench(proxy.ProxyBench):
         yield f"  timeout connect {round(proxy.CONNECT_S * 1000)}ms"
         yield from (f"  timeout {end} {idle_ms}ms" for end in ("client", "server"))
         yield "frontend service"
-        yield f"  bind {service.end} backlog {dut.backlog}"
+        yield from (f"  bind {end} backlog {dut.backlog}" for end in service.listens)
         if service.scheduler is Scheduler.HASH:
             yield "  tcp-request connection set-var(sess.port) src_port"
         yield "  default_backend servers"
         yield "backend servers"
-        if service.scheduler is Scheduler.HASH:
-            yield "  balance hash src,concat(:,sess.port)"
+        yield f"  balance {_BALANCE[service.scheduler]}"
+        if service.scheduler.is_hash:
             yield "  hash-type map-based sdbm avalanche"
-        else:
-            yield "  balance roundrobin"
         for local, source in enumerate(service.locals):
             for number, backend in enumerate(service.backends):
-                yield f"  server backend{number}-local{local} {backend.end} source {bracketed(source)}"
+                line = f"  server backend{number}-local{local} {backend.end} source {bracketed(source)}"
+                yield f"{line} weight {service.weights[number]}{_checked(service, number, local)}"
 
     def argv(self) -> Sequence[str]:
         """In the foreground, a master and its worker: the master is what reloads."""
@@ -221,5 +235,6 @@ class HaproxyDevice(proxy.ProxyDevice):
         yield from super().probes(host)
 
 
-_KEYS = Keys(proxy.KEYS, actions=proxy.ACTIONS, services=replace(proxy.SERVICES, changes=tuple(Reconfiguration)))
+_CAN = replace(proxy.CONFIGURED, changes=tuple(Reconfiguration), weighs_pairs=True)
+_KEYS = Keys(proxy.KEYS, actions=proxy.ACTIONS, services=_CAN)
 DEVICE = HaproxyDevice("haproxy", "HAProxy, mode tcp", Types(proxy.ProxyDut), _KEYS)

@@ -16,7 +16,16 @@ from pinchpoint.bench.requirements import Probe, command, kernel_module
 from pinchpoint.bench.resource import AnyResource, Command, TextFile
 from pinchpoint.dut import addresses, checks, softirq
 from pinchpoint.dut.device import Keys, Pages, RawScenario, Types, dut_of, programs
-from pinchpoint.dut.services import Option, Services, await_forgotten, is_full, local_pool, local_ports, served
+from pinchpoint.dut.services import (
+    TRACKING,
+    Option,
+    Services,
+    await_forgotten,
+    is_full,
+    local_pool,
+    local_ports,
+    served,
+)
 from pinchpoint.host.guest import MODPROBE
 from pinchpoint.host.guest_kernels import KERNELS
 from pinchpoint.host.interface import PROC, CommandFailed, Host
@@ -405,7 +414,7 @@ def _needs(host: Host, service: Service | None, guest: Guest | None) -> Iterator
     if service is None or is_full(service):
         yield command(host, restore(family), "iptables")
     yield softirq.steering(host, guest)
-    schedulers = [service.scheduler] if service else list(Scheduler)
+    schedulers = [service.scheduler] if service else list(MODULES)
     for name in ("ip_vs", *(MODULES[scheduler] for scheduler in schedulers)):
         yield kernel_module(host, name, _other_kernels(name, guest), guest)
     if service is None or is_full(service):
@@ -421,7 +430,7 @@ def _other_kernels(module: str, guest: Guest | None) -> str:
     return "set guest.kernel = " + " or ".join(f'"{word}"' for word in there)
 
 
-_SERVICES = Services(tuple(Scheduler), tuple(Mode), tuple(Option), families=(Family.IPV4, Family.IPV6))
+_SERVICES = Services(tuple(MODULES), tuple(Mode), TRACKING, families=(Family.IPV4, Family.IPV6))
 _CONN_TAB_BITS = Key("conn_tab_bits", kinds.integer(8, 20),
     "The table of connections has 2 to the power of this many chains (a parameter of the module ip_vs). A chain is "
     "searched from its beginning for each frame.", Unset("the module's own"))  # fmt: skip

@@ -32,7 +32,7 @@ from pinchpoint.model.addresses import is_v6, prefixes
 from pinchpoint.model.causes import Experiment, Sign
 from pinchpoint.model.errors import BenchError, InputError, PinchpointError
 from pinchpoint.model.hops import DropKind, Party
-from pinchpoint.model.scenario import NAT, Family, Guest, Port, Range, Scenario, Scheduler, Stream
+from pinchpoint.model.scenario import NAT, Family, Guest, Port, Range, Scenario, Stream
 from pinchpoint.observe.printed import Neighbours
 from pinchpoint.observe.snapshot import Collector
 
@@ -72,8 +72,8 @@ KEYS: Final = Keys(
             (Key("to", _prefix(), "Where to."), Key("port", kinds.port_name(), "The port that leads there.")),
             at_most=1024),
     ),
-    services=Services(tuple(Scheduler), NAT, _OPTIONS, changes=tuple(Reconfiguration),
-        families=(Family.IPV4, Family.IPV6)),
+    services=Services(tuple(tracking.HASHED), NAT, _OPTIONS, changes=tuple(Reconfiguration),
+        families=(Family.IPV4, Family.IPV6), has_weights=True, most_virtual=4096),
 )  # fmt: skip
 
 
@@ -329,7 +329,8 @@ class NftDevice(softirq.KernelDevice):
         self.check(raw)
         if raw.dut.get("syn_proxy") and not raw.tables.get("service"):
             raw.problem(("dut", "syn_proxy"), "expected false without a [service]")
-        if raw.dut.get("syn_proxy") and is_v6(raw.tables.get("service", {}).get("address", "")):
+        virtual = raw.tables.get("service", {}).get("address")
+        if raw.dut.get("syn_proxy") and virtual and is_v6(virtual.as_addresses()):
             raw.problem(("dut", "syn_proxy"), "expected false with a service of IPv6: no connection opens")
         names = [port.values["name"] for port in raw.ports if "name" in port.values]
         for route in raw.arrays["route"]:

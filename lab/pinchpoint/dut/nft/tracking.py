@@ -29,8 +29,8 @@ from pinchpoint.dut import addresses
 from pinchpoint.dut.addresses import TIMEOUT, read_sysctls
 from pinchpoint.dut.places import Places
 from pinchpoint.dut.program import braced
-from pinchpoint.dut.services import KERNELS_PORTS, await_forgotten, is_full, local_pool
-from pinchpoint.dut.softirq import BACKLOG
+from pinchpoint.dut.services import KERNELS_PORTS, await_forgotten, cycle, is_full, local_pool
+from pinchpoint.dut.softirq import BACKLOG, QDISC
 from pinchpoint.host.interface import PROC, CommandFailed, Host
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.limits import Limit, Resource
@@ -43,6 +43,10 @@ UNTRACKED = "pinchpoint-untracked"  # the counter of frames on connections that 
 _MSS = 1460
 SYN_PROXY_SYSCTLS: Final = {"net/netfilter/nf_conntrack_tcp_loose": "0", "net/ipv4/tcp_syncookies": "1"}
 """An acknowledgment of a cookie must not be taken for a connection under way (nf_conntrack-sysctl)."""
+HASHED: Final = {
+    Scheduler.ROUND_ROBIN: "", Scheduler.HASH: "saddr . tcp sport", Scheduler.SOURCE: "saddr",
+}  # fmt: skip
+"""Schedulers, and what a hash is of."""
 _SEED = "0x70696e63"  # of the hash: the same connections go to the same backends in every bench
 
 
@@ -76,7 +80,7 @@ def ruleset(service: Service, established: Established | None = None) -> list[st
         pool = ", ".join(f"{number} : {local}" for number, local in enumerate(service.locals))
         chosen = f"numgen inc mod {len(service.locals)} map {{ {pool} }}"
         ports = f" : {shown_ports(service.local_ports)}" if service.local_ports else ""
-        of_service = f"meta l4proto tcp ct original {word(service)} daddr {service.address}"
+        of_service = f"meta l4proto tcp ct original {word(service)} daddr {service.virtual.as_addresses()}"
         translated = f"{of_service} counter snat to {chosen}{ports}"
         chains += _chain("postrouting", "nat hook postrouting priority srcnat", translated)
     return braced(f"table {word(service)} {TABLE}", *chains)
@@ -103,7 +107,7 @@ def _chain(name: str, hook: str, rule: str) -> list[str]:
 
 def _frames_of(service: Service) -> str:
     """Which frames are for the service, in a rule."""
-    return f"{word(service)} daddr {service.address} tcp dport {service.port}"
+    return f"{word(service)} daddr {service.virtual.as_addresses()} tcp dport {service.shown_ports}"
 
 
 def shown_ports(ports: Range) -> str:
@@ -125,14 +129,15 @@ def again(service: Service) -> Iterator[str]:
 
 
 def _dealt(service: Service, backends: Sequence[Backend]) -> str:
-    ends = ", ".join(f"{number} : {backend.address} . {backend.port}" for number, backend in enumerate(backends))
-    chosen = f"{_choice(service, len(backends))} map {{ {ends} }}"
+    dealt = cycle(backends)
+    ends = ", ".join(f"{number} : {backend.address} . {backend.port}" for number, backend in enumerate(dealt))
+    chosen = f"{_choice(service, len(dealt))} map {{ {ends} }}"
     return f"{_frames_of(service)} counter dnat {word(service)} to {chosen}"
 
 
 def _choice(service: Service, count: int) -> str:
-    if service.scheduler is Scheduler.HASH:
-        return f"jhash {word(service)} saddr . tcp sport mod {count} seed {_SEED}"
+    if fields := HASHED[service.scheduler]:
+        return f"jhash {word(service)} {fields} mod {count} seed {_SEED}"
     return f"numgen inc mod {count}"
 
 
@@ -322,6 +327,7 @@ class NftBalancer:
         limits = (
             Limit(Resource.TABLE, most, closed_s, table, ENTRIES, (FULL,)),
             Limit(Resource.SOFTIRQ, None, None, backlog, refused=("host/link/*/rx_dropped",)),
+            QDISC,
         )
         if not is_full(service):
             return limits

@@ -32,11 +32,15 @@ from pinchpoint.observe.snapshot import Collector, Snapshot
 PROGRAM = "nginx"
 MODULE = "/usr/lib/nginx/modules/ngx_stream_module.so"
 STATUS = "/status"
-OWN_CONNECTIONS = 4  # of a worker: two listening sockets, the channel to its master, one who asks for the status
+OWN_CONNECTIONS = 3  # of a worker: the status page's socket, the channel to its master, one who asks for the status
 NAMES = {99: "no_local_port", 111: "refused", 110: "timed_out", 113: "no_route"}
 """What connect(2) says, by errno."""
 _TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 _TUPLE = '"$remote_addr:$remote_port"'
+_METHODS: Mapping[Scheduler, tuple[str, ...]] = {
+    Scheduler.ROUND_ROBIN: (), Scheduler.HASH: (f"hash {_TUPLE};",), Scheduler.SOURCE: ("hash $remote_addr;",),
+    Scheduler.LEAST: ("least_conn;",),
+}  # fmt: skip
 _MOST_LOCALS = 100
 _SPARE = 16  # descriptors of a worker that are no connection: logs, its event queue
 _ACTIVE = re.compile(r"Active connections: (\d{1,19})")
@@ -57,9 +61,14 @@ _FAILED = ("400", "403", "500", "502", "503", _OTHER)  # session statuses of the
 def worker_connections(scenario: Scenario) -> int:
     """Of each worker: two for each of its connections, and those of its own; else as many as it has descriptors."""
     dut, most = proxy.spec(scenario), served(scenario).max_connections
-    if most is None:
-        return dut.descriptors - _SPARE
-    return 2 * -(-most // len(dut.cpus)) + OWN_CONNECTIONS
+    if most is None:  # each worker holds the listening sockets of the others, too
+        return dut.descriptors - _SPARE - served(scenario).virtual_count * (len(dut.cpus) - 1)
+    return 2 * -(-most // len(dut.cpus)) + own_connections(scenario)
+
+
+def own_connections(scenario: Scenario) -> int:
+    """Of each worker, that are no client's: one for each listening socket among them."""
+    return served(scenario).virtual_count + OWN_CONNECTIONS
 
 
 def status(text: str) -> tuple[int, int, int]:
@@ -128,7 +137,7 @@ class NginxLive(ProxyLive):
     no_answer = ("nginx/connect/timed_out",)
 
     def __init__(self, bench: proxy.ProxyBench) -> None:
-        self._most = worker_connections(bench.scenario)
+        self._most, self._own = worker_connections(bench.scenario), own_connections(bench.scenario)
         super().__init__(bench, Status(bench.places.host, bench))
 
     def answers(self) -> bool:
@@ -150,8 +159,8 @@ class NginxLive(ProxyLive):
         """The connections of its workers."""
         workers = len(self.tasks())
         each = f"worker_connections {self._most:,} of {workers} workers"
-        source = f"{each}, two for each connection, {OWN_CONNECTIONS} own"
-        size = (self._most - OWN_CONNECTIONS) // 2 * workers
+        source = f"{each}, two for each connection, {self._own} own"
+        size = (self._most - self._own) // 2 * workers
         return Limit(Resource.TABLE, size, 0.0, source, TCP_PAIRS, ("nginx/worker_connections_not_enough",))
 
     def versions(self) -> Mapping[str, str]:
@@ -193,17 +202,21 @@ class NginxBench(proxy.ProxyBench):
         service = served(self.scenario)
         *others, last = service.locals
         share = 10_000 // len(service.locals) / 100  # rounded down to the hundredth that split_clients takes
-        hashed = [f"hash {_TUPLE};"] if service.scheduler is Scheduler.HASH else []
         shares = (f"{share:.2f}% {local};" for local in others)
         yield from braced(f"split_clients {_TUPLE} $local", *shares, f"* {last};")
         yield 'map "$status $upstream_addr" $has_failed { "~^200 [^,]+$" 0; default 1; }'
         yield "log_format failures '$status|$upstream_addr|$upstream_connect_time';"
         yield f"access_log {self.file(_FAILURES)} failures if=$has_failed;"
-        servers = (f"server {backend.end} max_fails=0;" for backend in service.backends)
-        yield from braced("upstream servers", "zone servers 1m;", *hashed, *servers)
+        failing = "max_fails=0"
+        if service.health_s is not None:
+            failing = f"max_fails=1 fail_timeout={round(service.health_s * 1000)}ms"
+        each = zip(service.backends, service.weights, strict=True)
+        servers = (f"server {backend.end} weight={weight} {failing};" for backend, weight in each)
+        yield from braced("upstream servers", "zone servers 1m;", *_METHODS[service.scheduler], *servers)
+        listening = f"backlog={proxy.spec(self.scenario).backlog} reuseport"
         yield from braced(
             "server",
-            f"listen {service.end} backlog={proxy.spec(self.scenario).backlog} reuseport;",
+            *(f"listen {end} {listening};" for end in service.listens),
             "proxy_pass servers;",
             "proxy_bind $local;",
             f"proxy_connect_timeout {round(proxy.CONNECT_S * 1000)}ms;",
@@ -237,6 +250,6 @@ class NginxDevice(proxy.ProxyDevice):
         yield packaged("nginx stream module", there, detail, "libnginx-mod-stream")
 
 
-_CAN = replace(proxy.SERVICES, changes=(Reconfiguration.RELOAD,))
+_CAN = replace(proxy.CONFIGURED, changes=(Reconfiguration.RELOAD,))
 _KEYS = Keys(proxy.KEYS, actions=proxy.ACTIONS, services=_CAN)
 DEVICE = NginxDevice("nginx", "nginx with its stream module", Types(proxy.ProxyDut), _KEYS)

@@ -1,15 +1,17 @@
 """The resources of a private switch's bench: its daemons and their settings (ovs-vswitchd.conf.db(5)), and the rest."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from pinchpoint.bench.resource import AnyResource, Daemon, Namespace, Uptime
 from pinchpoint.dut import attach, nics, remote_endpoints
 from pinchpoint.dut.device import Pages
-from pinchpoint.dut.ovs import balancing
+from pinchpoint.dut.ovs import balancing, configured, guests
+from pinchpoint.dut.ovs.kinds import linked, read_by_main
 from pinchpoint.dut.ovs.places import OvsPlaces, quoted
 from pinchpoint.dut.ovs.ports import bridges, extra_ports, rules, underlay_routes, vdpa_known
-from pinchpoint.dut.ovs.spec import CONFIG_KEYS, IN_KERNEL, POLLED, Datapath, OvsDut, ports, spec
+from pinchpoint.dut.ovs.spec import CONFIG_KEYS, IN_KERNEL, Datapath, OvsDut, ports, spec
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.model.scenario import Host, Scenario
 
@@ -25,15 +27,18 @@ def database(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
     """A fresh database and its server."""
     file = f"{places.directory}/conf.db"
     words = ("ovsdb-server", file, f"--remote=p{places.database}")
-    server = _daemon(places, "ovsdb-server", "ovsdb", words, (_control_cpu(scenario),))
+    server = _daemon(places, "ovsdb-server", "ovsdb", words, (_control_cpu(scenario, places),))
     return [places.command("ovsdb-tool", "create", file, schema(scenario, places.machine)), server]
 
 
 def vswitchd(scenario: Scenario, places: OvsPlaces) -> Daemon:
     """The switch itself, in the bench's namespace."""
     # PMD threads choose their own CPUs; all others inherit, and must not take a PMD's. Without
-    # PMD threads the main thread forwards, and belongs on the CPU that a PMD would have.
-    cpus = (_control_cpu(scenario),) if spec(scenario).datapath in POLLED else spec(scenario).pmd_cpus
+    # PMD threads the main thread forwards, and belongs on the CPU that a PMD would have; beside
+    # them, where it serves ports, on none of the engine's.
+    cpus = (_control_cpu(scenario, places),) if spec(scenario).polls else spec(scenario).pmd_cpus
+    if read_by_main(scenario):
+        cpus = (guests.spare_cpu(scenario, places.machine),)
     # Both ends of a tunnel are addresses of one namespace, whose kernel would route between them by itself.
     routes = ("--disable-system-route",) if spec(scenario).tunnels else ()
     return _daemon(places, SWITCH, "vswitchd", (program(scenario), places.database, *routes), cpus, places.dut_netns)
@@ -64,23 +69,23 @@ def schema(scenario: Scenario, host: Machine) -> str:
 
 def settings(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
     """What the switch must find in its database when it starts."""
-    if not (wanted := _other_config(scenario)):
+    if not (wanted := _other_config(scenario, places)):
         return []
     words = (f"other_config:{key}={quoted(value)}" for key, value in wanted.items())
     return [places.vsctl("--no-wait", "set", "Open_vSwitch", ".", *words)]
 
 
-def _other_config(scenario: Scenario) -> dict[str, str]:
+def _other_config(scenario: Scenario, places: OvsPlaces) -> dict[str, str]:
     dut = spec(scenario)
     config: dict[str, str] = {}
     if dut.datapath is Datapath.DPDK:
         config |= {
             "dpdk-init": "true",
             "dpdk-socket-mem": str(dut.memory_mb),
-            "dpdk-lcore-mask": _mask((_control_cpu(scenario),)),
+            "dpdk-lcore-mask": _mask((_control_cpu(scenario, places),)),
             "dpdk-extra": " ".join((*attach.pci_arguments(_nics(scenario)), *_EAL)),
         }
-    if dut.datapath in POLLED:
+    if dut.polls:
         config["pmd-cpu-mask"] = _mask(dut.pmd_cpus)
     return config | tuned(dut) | dict(dut.other_config)
 
@@ -91,7 +96,8 @@ def _nics(scenario: Scenario) -> tuple[str, ...]:
     for port in ports(scenario):
         if port.pf:
             representors.setdefault(port.pf, []).append(str(port.representor))
-    wanted = {port.pci: port.pci for port in scenario.ports if port.pci}
+    own = (scenario.link(port).device.nic for port in scenario.ports)
+    wanted = {nic: nic for nic in own if nic}
     wanted |= {nic: f"{nic},representor=[{','.join(numbers)}]" for nic, numbers in representors.items()}
     return tuple(wanted.values())
 
@@ -119,9 +125,11 @@ def switch_versions(scenario: Scenario, places: OvsPlaces) -> dict[str, str]:
     return {f"switch {own}{name}": value for name, value in versions.items() if value not in ("", "[]", "none")}
 
 
-def _control_cpu(scenario: Scenario) -> int:
-    """Where ovs-vswitchd's other threads run: not on a PMD's CPU."""
-    return scenario.engine.cpus[0]
+def _control_cpu(scenario: Scenario, places: OvsPlaces) -> int:
+    """Where ovs-vswitchd's other threads run, not on a PMD's CPU: on the engine's first, or a free one without it."""
+    if own := scenario.engine_cpus_at(scenario.site):
+        return own[0]
+    return min(places.machine.cpus() - set(spec(scenario).pmd_cpus), default=spec(scenario).pmd_cpus[0])
 
 
 def _mask(cpus: tuple[int, ...]) -> str:
@@ -132,12 +140,12 @@ _OLD_ENOUGH_S = 11  # before a kernel has run for ten seconds ovs-vswitchd 3.1 c
 
 
 def hugepages_needed(scenario: Scenario) -> int:
-    """2 MiB pages that the switch, the engine and the relay take together; 0 without DPDK."""
+    """2 MiB pages that the switch, the engine, the relay and guests take together; 0 without DPDK."""
     if spec(scenario).datapath is not Datapath.DPDK:
         return 0
-    engine_mb = scenario.engine.memory_mb if any(map(scenario.is_beside, scenario.ports)) else 0
+    engine_mb = scenario.engine.memory_mb if scenario.ports_at(scenario.site) else 0
     relay_mb = attach.relay_memory_mb(len(scenario.hosts)) if scenario.hosts else 0
-    return attach.pages_of(spec(scenario).memory_mb + engine_mb + relay_mb)
+    return attach.pages_of(spec(scenario).memory_mb + engine_mb + relay_mb) + guests.pages(scenario)
 
 
 def bench(
@@ -147,7 +155,7 @@ def bench(
     return [
         *attach.foundation(places, pages, hugepages_needed(scenario)),
         Namespace(places.dut_netns),
-        *nics.resources(places.machine, nics.beside_device(scenario), places.bench_id, places.dut_netns),
+        *nics.resources(places.machine, nics.at(scenario, scenario.site), places.bench_id, places.dut_netns),
         *_links(scenario, places),
         *database(scenario, places),
         *settings(scenario, places),
@@ -155,11 +163,14 @@ def bench(
         vswitchd(scenario, places),
         *vdpa_known(scenario, places),
         bridges(scenario, places),
+        *configured.mirrors(scenario, places),
+        *configured.links_up(scenario, places),
         *underlay_routes(scenario, places),
         *limits(scenario, places),
         *extra_ports(scenario, places),
         *rules(scenario, places),
         *balancing.resources(scenario, places),
+        *guests.resources(scenario, places),
         *_relays(scenario, places, engine),
     ]
 
@@ -167,16 +178,17 @@ def bench(
 def ends_with_the_switch(scenario: Scenario, places: OvsPlaces, resources: Sequence[AnyResource]) -> list[AnyResource]:
     """Those of `resources` (the bench's) that must be made again once the switch has ended.
 
-    What its database holds comes back by itself: bridges, ports, settings.
+    What its database holds comes back by itself: bridges, ports, mirrors, settings; guests wait for it.
     """
-    lasting = [bridges(scenario, places), *extra_ports(scenario, places)]
+    held = (bridges(scenario, places), *configured.mirrors(scenario, places), *extra_ports(scenario, places))
+    lasting: list[AnyResource] = [*held, *guests.resources(scenario, places)]
     switch = next(n for n, resource in enumerate(resources) if isinstance(resource, Daemon) and resource.name == SWITCH)
     return [resource for resource in resources[switch:] if resource not in lasting]
 
 
 def _links(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
     """What the switch's kernel ports are the ends of."""
-    links = [] if spec(scenario).datapath is Datapath.DPDK else attach.veths(scenario, places)
+    links = attach.veths(replace(scenario, ports=linked(scenario)), places)
     # A userspace switch hands on what it read: a checksum left to a device that is not there stays wrong.
     return [*links, *remote_endpoints.links(scenario, places, offloads=spec(scenario).datapath in IN_KERNEL)]
 

@@ -14,15 +14,30 @@ from pinchpoint.dut import device, nics
 from pinchpoint.dut.attach import by_dpdk, by_veth, pages_of
 from pinchpoint.dut.device import Attached, Attachment, Flavour, Freezing, Pages, RawScenario, Read, Starter, programs
 from pinchpoint.dut.ovs import bench as made
-from pinchpoint.dut.ovs import counters, hops, reading
+from pinchpoint.dut.ovs import counters, guests, hops, reading
 from pinchpoint.dut.ovs import texts as printed_texts
 from pinchpoint.dut.ovs.collectors import MODULES
 from pinchpoint.dut.ovs.in_service import attach
-from pinchpoint.dut.ovs.kinds import kinds_of
+from pinchpoint.dut.ovs.kinds import kinds_of, of_other_kinds, own_kind
 from pinchpoint.dut.ovs.live import OvsLive
+from pinchpoint.dut.ovs.ovn import logical_names
 from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.ports import RULE_SYNTAX, refused_rule, refused_rules, refused_vdpa
-from pinchpoint.dut.ovs.spec import DEFAULT_MB, IN_KERNEL, KEYS, TYPES, Datapath, OvsPort, pinned_queues, rules, spec
+from pinchpoint.dut.ovs.spec import (
+    AFXDP,
+    DEFAULT_MB,
+    IN_KERNEL,
+    KEYS,
+    LARGEST_FRAME,
+    LINKED,
+    MADE_BY_SWITCH,
+    TYPES,
+    Datapath,
+    OvsPort,
+    pinned_queues,
+    rules,
+    spec,
+)
 from pinchpoint.dut.places import Places
 from pinchpoint.engine.protocol import BackendName
 from pinchpoint.host.interface import CommandFailed
@@ -133,11 +148,12 @@ class OvsBench(device.Bench):
         return [*made.bench(self.scenario, self.places, pages, engine), *taps]
 
     def attachment(self, number: int, port: Port) -> Attachment:
-        """A vhost-user server, a NIC, or the far end of a veth pair. Raises InputError."""
-        datapath = spec(self.scenario).datapath
-        if datapath is Datapath.DPDK:
+        """A vhost-user server, a NIC, the far end of a veth pair, or what the switch made. Raises InputError."""
+        kind = own_kind(self.scenario, port)
+        if spec(self.scenario).datapath is Datapath.DPDK and kind not in LINKED | MADE_BY_SWITCH:
             return by_dpdk(self.scenario, self.places, number, port)
-        return by_veth(self.scenario, self.places, port, _BACKENDS.get(datapath, "af_packet"))
+        end = by_veth(self.scenario, self.places, port, "af_xdp" if kind == AFXDP else "af_packet")
+        return replace(end, netns=self.places.dut_netns) if kind in MADE_BY_SWITCH else end
 
     def facts(self) -> Mapping[str, str]:
         """The program's path, version and hash."""
@@ -159,7 +175,7 @@ class OvsBench(device.Bench):
 class OvsDevice(counters.CountedDevice):
     """The kind `ovs`: a private Open vSwitch, with any of its datapaths."""
 
-    largest_frame: ClassVar[int] = 1518  # its ports keep their MTU of 1500
+    largest_frame: ClassVar[int] = LARGEST_FRAME  # by port.mtu; without it ports keep their MTU of 1500
     text_marks: ClassVar[tuple[bytes, ...]] = printed_texts.MARKS
     text_example: ClassVar[str] = "pmd-stats-show"
     rule_syntax: ClassVar[str] = RULE_SYNTAX
@@ -172,10 +188,10 @@ class OvsDevice(counters.CountedDevice):
         """The programs of its datapath, hugepages or a kernel module, and what that datapath can do."""
         dut = spec(scenario)
         yield from _needs(host, dut.datapath, made.hugepages_needed(scenario), scenario.guest, dut.vswitchd)
+        yield from guests.needs(scenario, host)
         if dut.datapath is Datapath.DPDK:
-            yield from nics.needs(host, nics.beside_device(scenario))
-            ends = [end for port in scenario.ports if isinstance(port, OvsPort) for end in (port.pf, port.vf)]
-            yield from nics.shared(host, (end for end in ends if end))
+            yield from nics.needs(host, nics.at(scenario, scenario.site))
+            yield from nics.shared(host, (nic for link in scenario.links for nic in link.device.shared_nics))
         if dut.datapath in IN_KERNEL and dut.tunnels:
             detail = "not possible with the kernel datapath: the kernel delivers packets for its own addresses itself"
             yield Probe("tunnels", False, detail, 'set dut.datapath = "af_packet", "af_xdp" or "dpdk"')
@@ -199,11 +215,12 @@ class OvsDevice(counters.CountedDevice):
         return made.hugepages_needed(scenario)
 
     def standing_s(self, scenario: Scenario) -> float:
-        """By datapath, rules, bridges and idle ports; seen on a machine of two cores."""
+        """By datapath, rules, bridges, idle ports and guests; seen on a machine of two cores."""
         dut = spec(scenario)
         answers = sum(responder.ipv4.count for responder in dut.arp_responders)
         ports_s = _BRIDGE_S * (len(dut.bridges) - 1) + _PORT_S * dut.extra_ports.count
-        return _STANDING_S[dut.datapath] + _RULE_S * (rules(scenario) + answers) + ports_s
+        switch_s = _STANDING_S[dut.datapath] + _RULE_S * (rules(scenario) + answers) + ports_s
+        return switch_s + guests.standing_s(scenario)
 
     def contents(self, scenario: Scenario) -> Mapping[str, int]:
         """OpenFlow rules and idle ports."""
@@ -242,18 +259,21 @@ class OvsDevice(counters.CountedDevice):
         return OvsBench(scenario, OvsPlaces.of(places))
 
     def freezing(self, scenario: Scenario) -> Freezing:
-        """By its daemon, unless the kernel forwards."""
+        """By its daemon, unless the kernel or guests forward as well."""
         if spec(scenario).datapath in IN_KERNEL:
             return Freezing(why_not="both benches would share the kernel's one datapath, which cannot be frozen")
+        if spec(scenario).guests:
+            return Freezing(why_not="the guests in its path would go on polling")
         return Freezing(made.SWITCH)
 
     def graph(self, scenario: Scenario) -> HopGraph:
-        """By datapath and kind of port."""
-        nics = frozenset(port.name for port in scenario.ports if port.pci)
-        graph = hops.graph(spec(scenario).datapath, nics, frozenset(port.name for port in scenario.ports))
-        at_nics = {port.name for port in scenario.ports if port.engine_pci}  # an interface refuses as any cable does
-        refused_at = {port: refused for port, refused in graph.refused_at.items() if port in at_nics}
-        return replace(graph, refused_at=refused_at)
+        """By datapath and kinds of ports, with the guests in the path."""
+        links = {port.name: scenario.link(port) for port in scenario.ports}
+        nics = frozenset(name for name, link in links.items() if link.device.nic)
+        graph = hops.graph(spec(scenario).datapath, nics, frozenset(links), of_other_kinds(scenario))
+        cables = {name for name in nics if not links[name].far.nic}  # an interface refuses as any cable does
+        refused_at = {port: refused for port, refused in graph.refused_at.items() if port not in cables}
+        return hops.with_guests(replace(graph, refused_at=refused_at), [port.name for port in spec(scenario).inner])
 
     def attach(self, place: str | None, host: Machine) -> Attached:
         """By its run directory."""
@@ -262,6 +282,10 @@ class OvsDevice(counters.CountedDevice):
     def of_texts(self, texts: Mapping[str, str]) -> TextReading | None:
         """What its commands printed."""
         return printed_texts.read(texts)
+
+    def logical_names(self, seen: Mapping[str, float]) -> Mapping[str, str]:
+        """Of an OVN host."""
+        return logical_names(seen)
 
     def watched_graph(self, variant: str, seen: Mapping[str, float], ports: Sequence[str]) -> HopGraph:
         """By datapath and kinds of ports, from where the switch itself counts."""

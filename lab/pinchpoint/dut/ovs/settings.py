@@ -14,10 +14,10 @@ import re
 from collections.abc import Iterator, Mapping
 
 from pinchpoint.bench.resource import Host
-from pinchpoint.dut import remote_endpoints
 from pinchpoint.dut.ovs.bench import tuned
+from pinchpoint.dut.ovs.kinds import read_by_main
 from pinchpoint.dut.ovs.places import OvsPlaces, Unixctl
-from pinchpoint.dut.ovs.spec import IN_KERNEL, POLLED, Datapath, OvsPort, ends, pinned_queues, ports, spec
+from pinchpoint.dut.ovs.spec import IN_KERNEL, POLLED, Datapath, OvsPort, ends, every_port, pinned_queues, spec
 from pinchpoint.dut.ovs.text import receive_queues
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.processes import insisted
@@ -60,7 +60,7 @@ def in_force(scenario: Scenario, places: OvsPlaces, control: Unixctl) -> dict[st
     if spec(scenario).datapath in POLLED:
         settings |= _port_modes(scenario, places, control) | _cores(scenario, control)
     for host in scenario.hosts:
-        machine = places.at(remote_endpoints.site_of(scenario, host))
+        machine = places.at(scenario.site_of(host))
         settings[f"offloads of {host.name}"] = _offloads(machine, places.host_netns(host.name))
     return settings
 
@@ -76,7 +76,8 @@ def check_queues(scenario: Scenario, places: OvsPlaces, control: Unixctl) -> Non
     def check() -> None:
         polled = polled_queues(control.call("dpif-netdev/pmd-rxq-show"))
         layouts = ring_layouts(places.host.read(places.log))
-        for port in ports(scenario):
+        by_main = read_by_main(scenario)
+        for port in (port for port in every_port(scenario) if port not in by_main):
             _check_port(port, polled.get(port.name, {}))
             if (layout := layouts.get(places.vhost_socket(port.name))) is not None:
                 _same(f"ring layout of {port.name}", port.ring_layout, layout)
@@ -150,7 +151,8 @@ def _flow_limit(asked: int, shown: str) -> str:
 
 def _cores(scenario: Scenario, control: Unixctl) -> dict[str, str]:
     """A switch without any port to poll has no PMD thread."""
-    if not (scenario.ports or scenario.hosts) or "pmd-cpu-mask" in spec(scenario).other_config:
+    polled = len(every_port(scenario)) - len(read_by_main(scenario)) + len(scenario.hosts)
+    if not polled or "pmd-cpu-mask" in spec(scenario).other_config:
         return {}
     with_pmd = sorted(map(int, _PMD.findall(control.call("dpif-netdev/pmd-rxq-show"))))
     cores = ",".join(map(str, with_pmd))
@@ -207,7 +209,7 @@ def _same(what: str, asked: str, actual: str | None, hint: str = _REFUSED) -> No
 def nics(scenario: Scenario, places: OvsPlaces) -> Iterator[tuple[str, str]]:
     """(name, words) of each port that is a NIC. Raises DutError where the database has another form."""
     for port in scenario.ports:
-        if port.pci:
+        if scenario.link(port).device.nic:
             columns = ("--format=json", "--columns=status,options", "list", "Interface", port.name)
             yield f"NIC of {port.name}, by the switch", nic_words(places.ask_vsctl(*columns))
 

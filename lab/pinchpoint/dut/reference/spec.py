@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pinchpoint.dut.device import Keys, RawScenario
-from pinchpoint.dut.services import Option, Services
+from pinchpoint.dut.services import BY_TUPLE, TRACKING, Services
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Unset
-from pinchpoint.model.scenario import Family, Mode, Range, Scheduler, Service
+from pinchpoint.model.scenario import Family, Mode, Range, Service
 
 PLACES = ("rx", "ring", "table", "rules", "tx")
 LARGEST_TABLE: Final = 1 << 22
@@ -70,6 +70,7 @@ class ReferenceDut:
 def balancing_options(dut: ReferenceDut, service: Service) -> Iterator[str]:
     """Options of `pinchpoint-engine balance`, word by word."""
     ports = service.local_ports if service.local else None
+    weights = dut.unfair or (service.weights if len(set(service.weights)) > 1 else ())
     stages = ((stage, getattr(service, f"{stage}_s")) for stage in ("opening", "established", "closed"))
     return _words(
         ("service", service.end), ("scheduler", service.scheduler.value),
@@ -81,7 +82,7 @@ def balancing_options(dut: ReferenceDut, service: Service) -> Iterator[str]:
         *((f"{stage}-timeout", _shown(seconds, "{:g}s")) for stage, seconds in stages),
         ("rate", _shown(dut.rate_fps, "{:.0f}")), ("ring", str(dut.ring)), ("seed", str(dut.seed)),
         ("new-connection-cost", _shown(dut.new_connection_us or None, "{:g}us")), ("toa", dut.toa),
-        ("rewrite-seq", dut.rewrites_seq), ("weights", ",".join(map(str, dut.unfair))), ("leak", dut.leaks),
+        ("rewrite-seq", dut.rewrites_seq), ("weights", ",".join(map(str, weights))), ("leak", dut.leaks),
         ("reuse-after", _shown(dut.reuses_after, "{}")), ("break-payload", _shown(dut.breaks_payload, "{}")),
         ("drop-syn", _shown(dut.drops_syn, "{}")),
         ("slow-backend", _shown(dut.slow_backend, f"{{}}:{dut.slow_ms:g}ms")),
@@ -162,7 +163,7 @@ KEYS = Keys(
         Key("seed", kinds.integer(1, (1 << 31) - 1), "Of the losses, and of a balancer's hashes.", 1),
         *BALANCING,
     ),
-    services=Services(tuple(Scheduler), tuple(Mode), tuple(Option), families=(Family.IPV4, Family.IPV6)),
+    services=Services(BY_TUPLE, tuple(Mode), TRACKING, families=(Family.IPV4, Family.IPV6), has_weights=True),
 )  # fmt: skip
 
 

@@ -67,7 +67,7 @@ def inspected(scenario: Scenario) -> Scenario:
 def joined(scenario: Scenario) -> tuple[tuple[str, str], ...]:
     """The pairs of ports that the streams join. Raises RequirementError where there are none."""
     cannot = "the generator's ceiling cannot be measured"
-    if any(port.engine_pci for port in scenario.ports):
+    if any(scenario.link(port).far.nic for port in scenario.ports):
         raise RequirementError(
             f"{cannot}: a NIC needs a cable back to the engine",
             "join the engine's two NICs and measure with `pinchpoint-engine send`; or --no-ceiling",

@@ -20,6 +20,7 @@ from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Change, Scenario
 from pinchpoint.model.trial import TrialValidity
+from pinchpoint.model.warning import ResultWarning, Warn
 from pinchpoint.observe.snapshot import Observation, together
 from pinchpoint.stats.estimate import median_interval
 
@@ -102,7 +103,7 @@ def measure_blocked(bench: Standing) -> ScenarioResult:
     made = all_repeats(bench.task.measurements, blocked.repeats, spare, repeat)
     figures, told = tuple(over_repeats(made)), warnings(made, blocked.repeats)
     is_known = any(metric.name == NAMES[0] for metric in figures)
-    failed = "" if is_known else f"no blocked time: {'; '.join(told)}\n  hint: lower blocked.load_fps"
+    failed = "" if is_known else f"no blocked time: {'; '.join(map(str, told))}\n  hint: {Warn.REPEATS_MISSING.advice}"
     return result_of(scenario, (), bench.wall_s, figures, told, failed=failed)
 
 
@@ -190,14 +191,14 @@ def over_repeats(made: Sequence[Measurement]) -> Iterator[Metric]:
             yield Metric(name, latest.unit, *middle.figures, note, level=middle.level)
 
 
-def warnings(made: Sequence[Measurement], wanted: int) -> tuple[str, ...]:
+def warnings(made: Sequence[Measurement], wanted: int) -> tuple[ResultWarning, ...]:
     """What to mind about the figures."""
     usable = len(valid(made))
     if usable >= wanted:
         return ()
     reasons = list(dict.fromkeys(measurement.reason for measurement in made if measurement.reason))
-    shown = "" if usable else " The figures are of disturbed repeats."
-    return (f"{usable} of {wanted} repeats valid; {'; '.join(reasons[:_MOST_REASONS])}.{shown}",)
+    kind = Warn.REPEATS_MISSING if usable else Warn.ONLY_DISTURBED
+    return (kind.of("; ".join(reasons[:_MOST_REASONS]), valid=usable, asked=wanted),)
 
 
 MEASURE: Final = MeasureKind(

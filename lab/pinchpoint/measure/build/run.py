@@ -24,6 +24,7 @@ from pinchpoint.measure.traffic import Background, Disturbance, Probes, Traffic,
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Batch, Scenario
+from pinchpoint.model.warning import ResultWarning, Warn
 
 GUESS_S = 10.0  # of one build, for the progress display
 
@@ -154,23 +155,22 @@ def _traffic(built: Built) -> Iterator[Metric]:
             yield Metric("longest gap", "s", disturbance.longest_gap_s, note="in the received sequence")
 
 
-def warnings(measurement: Measurement, why_slower: str) -> tuple[str, ...]:
-    """Sentences about what the figures of a measurement do not say by themselves.
+def warnings(measurement: Measurement, why_slower: str) -> tuple[ResultWarning, ...]:
+    """What the figures of a measurement do not say by themselves.
 
     `why_slower` is why time per item may grow with their number; empty if that is not known.
     """
-    lines = [f"the host disturbed this build: {measurement.reason}"] if measurement.reason else []
+    told = [Warn.BUILD_DISTURBED.of(measurement.reason)] if measurement.reason else []
     growth = next((metric.value for metric in measurement.metrics if metric.name == "growth"), 0.0)
     if growth > GROWS:
-        reason = why_slower or "for a reason that is not known"
-        lines.append(f"time per item grew {growth:.1f} x from the first to the last quarter; likely {reason}")
+        told.append(Warn.GETS_SLOWER.of(why_slower or "for a reason that is not known", growth=growth))
     probes, refused = measurement.account.get("probes"), measurement.account.get("refused")
     taken = probes["taken_s"] if isinstance(probes, Mapping) else ()
     if untaken := sum(seconds is None for seconds in taken):
-        lines.append(f"{untaken} of {len(taken)} probed rules took no frame")
+        told.append(Warn.TOOK_NO_FRAME.of(untaken=untaken, probed=len(taken)))
     if isinstance(refused, str) and refused:
-        lines.append(refused)
-    return tuple(lines)
+        told.append(Warn.NO_BLOCKED_TIME.of(refused))
+    return tuple(told)
 
 
 def expected_s(scenario: Scenario) -> float:

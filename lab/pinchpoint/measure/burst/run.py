@@ -20,6 +20,7 @@ from pinchpoint.model.measurement import BurstResult, BurstTest, Metric
 from pinchpoint.model.result import Limit, Outcome, Rate, RateStatus, ScenarioResult, Verdict
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial, TrialValidity
+from pinchpoint.model.warning import Warn
 from pinchpoint.search.burst import GALLOP, longest_burst
 from pinchpoint.stats.estimate import FEWEST_FOR_INTERVAL, median_interval
 
@@ -217,7 +218,9 @@ def measure_bursts(session: FrameSession) -> ScenarioResult:
     words = "back to back, as fast as the engine goes" if burst.rate_fps is None else "as burst.rate_fps asks"
     carried = throughput(ndr, burst.throughput_fps)
     together, judged = burst_result(tests.made, tests.rate_fps, words, carried), session.measurer.trials[first:]
-    warnings = () if tests.failed else (tests.missing, "" if together.throughput_fps else together.throughput_words)
+    missing = Warn.TESTS_MISSING.of(tests.missing) if tests.missing else None
+    uncorrected = None if together.throughput_fps else Warn.NO_THROUGHPUT.of(together.throughput_words)
+    warnings = () if tests.failed else (missing, uncorrected)
     result = session.result(metrics(together, ndr, ring), warnings, failed=tests.failed, of=judged)
     return replace(
         result,

@@ -23,6 +23,7 @@ from pinchpoint.model.result import Limit as Pinch
 from pinchpoint.model.result import Outcome, ScenarioResult, Verdict
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import TrialValidity
+from pinchpoint.model.warning import Warn
 from pinchpoint.search.burst import Bounds, longest_burst
 
 SEARCH, AGING = "capacity", "aging"
@@ -121,7 +122,7 @@ class _Measured:
             scenario_result(bench.scenario, bench.wall_s, self._opener.measurements),
             verdict=verdict,
             traffic_s=math.fsum(measurement.wall_s for measurement in self._opener.measurements),
-            warnings=(f"no aging time: {aging.words}",) if aging.words else (),
+            warnings=(Warn.NO_AGING_TIME.of(aging.words),) if aging.words else (),
             outcome=Outcome.MEASURED if bounds.lossless else Outcome.FAILED,
             reason="" if bounds.lossless else reason,
             metrics=tuple(metrics(bounds, self._limits, self._opener.flushes, aging)),

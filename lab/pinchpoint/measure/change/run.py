@@ -33,7 +33,7 @@ from pinchpoint.model import units
 from pinchpoint.model.errors import EngineError, InputError
 from pinchpoint.model.measurement import Bound, Measurement, Metric
 from pinchpoint.model.result import ScenarioResult
-from pinchpoint.model.scenario import Range, Scenario, Scheduler, Service
+from pinchpoint.model.scenario import Range, Scenario, Service
 from pinchpoint.observe.snapshot import Observation
 
 SETUP_S = 1.0  # of the engine
@@ -222,17 +222,18 @@ def window_s(changed: Changed, backends: int) -> float:
     return WINDOW_S * max(1, ceil(EXPECTED * backends / changed.rate_cps / WINDOW_S))
 
 
-def is_right(window: Window, away: int | None) -> bool:
-    """Whether nothing failed and the backends that serve have equal shares."""
+def is_right(window: Window, away: int | None, weights: Sequence[int] = ()) -> bool:
+    """Whether nothing failed and the backends that serve have their shares, by weights or equal ones."""
     served = [count for number, count in enumerate(window.dealt) if number != away]
+    weights = [weight for number, weight in enumerate(weights) if number != away]
     strayed = 0 if away is None else window.dealt[away]
     is_wrong = window.failed > 0 or strayed > 0 or not sum(served)
-    return not is_wrong and equal_by_chance(served) >= CHANCE
+    return not is_wrong and equal_by_chance(served, weights) >= CHANCE
 
 
-def right_after(windows: Sequence[Window], phase: Phase) -> float | None:
+def right_after(windows: Sequence[Window], phase: Phase, weights: Sequence[int]) -> float | None:
     """Seconds from the change to the first window from which on all are right; None: the last one is not."""
-    verdicts = [is_right(window, phase.away) for window in windows]
+    verdicts = [is_right(window, phase.away, weights) for window in windows]
     if not verdicts or not verdicts[-1]:
         return None
     wrong = [number for number, right in enumerate(verdicts) if not right]
@@ -247,7 +248,7 @@ def metrics(
         return
     course, after = Course(changed, samples, len(service.backends)), phases(changed, happened)
     yield from _broken(changed, happened, course, samples[-1])
-    yield from (_right(course, phase) for phase in after)
+    yield from (_right(course, phase, service.weights) for phase in after)
     yield from _shares(course, after)
     yield from _moved(changed, service, course, after, samples[-1])
 
@@ -271,8 +272,8 @@ def _broken(changed: Changed, happened: Sequence[Happened], course: Course, last
     yield from (Metric(name, "count", float(count)) for name, count in ways.items())
 
 
-def _right(course: Course, phase: Phase) -> Metric:
-    time_s = right_after(course.windows(phase), phase)
+def _right(course: Course, phase: Phase, weights: Sequence[int]) -> Metric:
+    time_s = right_after(course.windows(phase), phase, weights)
     if time_s is None:
         watched_s = phase.until_s - phase.from_s
         note = "at least: the balance was not right for as long as it was watched"
@@ -294,7 +295,7 @@ def _moved(
 ) -> Iterator[Metric]:
     note = "two backends answered requests of the same one"
     yield Metric("moved connections", "count", float(last.wrong_backend), note=note)
-    if service.scheduler is not Scheduler.HASH:
+    if not service.scheduler.is_hash:
         return
     joins = 1 / len(service.backends)
     least = {"right after": joins if changed.happens is Event.ADD else 0.0, "right after return": joins}
@@ -357,7 +358,7 @@ def _under_connections(
 
 def _ports(changed: Changed, service: Service) -> Range | None:
     """Of each client, so that each tuple comes again after a cycle; None where nothing hangs on the tuple."""
-    if service.scheduler is not Scheduler.HASH:
+    if not service.scheduler.is_hash:
         return None
     return Range(service.client_ports.first, max(1, round(changed.rate_cps * CYCLE_S / service.clients.count)))
 

@@ -10,12 +10,15 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
 from pinchpoint.account.exhausted import Exhausted, exhausted
+from pinchpoint.dut.device import Keys
 from pinchpoint.dut.services import Doubling
-from pinchpoint.engine.connections import Load
+from pinchpoint.engine.connections import LEAST_BYTES, MOST_ASKED, MOST_BYTES, Load
 from pinchpoint.host.priority import kept_off
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table
 from pinchpoint.keys.kinds import Kind, MismatchError
+from pinchpoint.keys.reader import Values
+from pinchpoint.keys.source import Source
 from pinchpoint.measure.connections import metrics as figures
 from pinchpoint.measure.connections.failing import judged, rests_on, stage
 from pinchpoint.measure.connections.metrics import Ended, Prediction, Sustained
@@ -28,16 +31,17 @@ from pinchpoint.measure.connections.steady import (
     room,
     settled,
 )
-from pinchpoint.measure.kind import MeasureKind, asked
+from pinchpoint.measure.kind import Arrays, MeasureKind, asked
 from pinchpoint.measure.served import SETUP_S, Opened, Opener, percentiles
 from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.summary import scenario_result, valid
 from pinchpoint.model import units
 from pinchpoint.model.errors import BenchError
-from pinchpoint.model.measurement import CONFIDENCE, Measurement, Metric
+from pinchpoint.model.measurement import CONFIDENCE, Bound, Measurement, Metric
 from pinchpoint.model.result import Outcome, Rate, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Scenario, Search, SearchMethod
 from pinchpoint.model.trial import Ledger, Trial, TrialValidity, Witness
+from pinchpoint.model.warning import ResultWarning, Warn
 from pinchpoint.search import find_rates
 
 SEARCH, STEADY, OVERLOAD, BORNE, DOUBLED = "search", "steady", "overload", "borne", "doubled"
@@ -68,6 +72,8 @@ class Connections:
     sustain_within_s: float
     confirm: bool
     steady_s: float = 0.0  # of runs that were stored before it
+    request_bytes: int = LEAST_BYTES
+    answer_bytes: int = LEAST_BYTES
 
     @property
     def search(self) -> Search:
@@ -135,6 +141,10 @@ CONNECTIONS: Final = Table("connections",
         "The search ends when the interval is this narrow, relative to its upper end.", 0.02),
     Key("work", work(), "What is done with a connection; docs/engine.md has the words.", "request"),
     Key("requests", kinds.integer(1, 100), "Requests of each.", 1),
+    Key("request_bytes", kinds.integer(LEAST_BYTES, MOST_BYTES), "Bytes of a request.", LEAST_BYTES),
+    Key("answer_bytes", kinds.integer(LEAST_BYTES, MOST_BYTES),
+        "Bytes of an answer. Fewer do not say who answered; more need several segments, which the engine's backends do "
+        "not send: they repeat nothing that is lost.", LEAST_BYTES),
     Key("hold_s", kinds.number(0, 600), "How long each is held open before its first request, seconds.", 0.0),
     Key("timeout_s", kinds.number(0.01, 60), "A connection that takes longer has failed, seconds.", 1.0),
     Key("early_reuse", kinds.boolean(),
@@ -150,6 +160,14 @@ CONNECTIONS: Final = Table("connections",
         "The completed rate is measured by loads of this length, at the burst rate and just above what they complete: "
         "of their second half. 0: it is not measured. Seconds.", 4.0),
 ), measures=("connections",))  # fmt: skip
+
+
+def check_keys(source: Source, values: Values, _arrays: Arrays, _keys: Keys) -> None:
+    """A connection's requests have sequence numbers of their own."""
+    requests, each = values.get("requests", 1), values.get("request_bytes", LEAST_BYTES)
+    if requests * each > MOST_ASKED:
+        expected = f"at most {MOST_ASKED // each:,} of {each:,} bytes, {MOST_ASKED:,} in a connection"
+        source.mismatch(("connections", "requests"), expected, requests)
 
 
 def expected_s(scenario: Scenario) -> float:
@@ -196,17 +214,30 @@ class _Measured:
         no_rate, times = all(rate.status is RateStatus.REFUSED for rate in rates), tuple[Metric, ...]()
         if near := self._at(rates[0]):
             note = f"since the connection was due, at {units.per_second(near.load.rate_cps)}"
-            times = tuple(percentiles("connect", near.client.connect_ns, note))
+            times = (*percentiles("connect", near.client.connect_ns, note),)
+            if asks.requests == 1:
+                times += (*percentiles("first byte", near.client.answer_ns, note),)
         return replace(
             scenario_result(bench.scenario, bench.wall_s, self._opener.measurements),
             threads=self._trials[-1].threads if self._trials else (),
             verdict=figures.verdict(rates[0], ended, steady, sustained, self._limits),
             traffic_s=self._opener.traffic_s,
-            warnings=(*_warnings(rates, asks), *([f"no completed rate: {why}"] if why else [])),
+            warnings=(*_warnings(rates, asks), *([Warn.NO_COMPLETED_RATE.of(why)] if why else [])),
             outcome=Outcome.FAILED if no_rate else Outcome.MEASURED,
             reason=rates[0].reason if no_rate else "",
-            metrics=(*figures.metrics(rates, steady, sustained, ended.stage), *times),
+            metrics=(*figures.metrics(rates, steady, sustained, ended.stage), *self._goodput(steady), *times),
         )
+
+    def _goodput(self, steady: CompletedRate | None) -> Iterator[Metric]:
+        """Bits of answers that clients get a second; not where some connections have none."""
+        asks = self._asks
+        if steady and asks.work == "request":
+            each = 8 * asks.requests * asks.answer_bytes
+            note = (
+                f"{units.counted(asks.requests, 'answer')} of {asks.answer_bytes:,} bytes in each completed connection"
+            )
+            bound = Bound.AT_LEAST if steady.is_carried else None
+            yield Metric("goodput", "bit/s", each * steady.completed_cps, note=note, bound=bound)
 
     def _trial(self, duration_s: float, load_cps: float) -> Trial:
         load = self._load(load_cps, duration_s + self._asks.ramp_s, self._asks.ramp_s)
@@ -227,6 +258,8 @@ class _Measured:
             hold_s=asks.hold_s,
             ramp_s=ramp_s,
             one_isn=not asks.early_reuse,
+            request_bytes=asks.request_bytes,
+            answer_bytes=asks.answer_bytes,
         )
 
     def _ended(self, rate: Rate, usable: Sequence[Trial]) -> Ended:
@@ -284,7 +317,7 @@ class _Measured:
             return Sustained(None, None, words, None)
         prediction = figures.predicted(self._limits, asks.hold_s)
         if prediction is None:
-            return Sustained(None, None, "no limit says for how long a closed connection occupies a place", None)
+            return figures.unpredicted(self._limits, steady)
         if most_cps is not None and most_cps < figures.BORNE * prediction.cps:
             return figures.unlimited(prediction, most_cps, steady)
         if why := figures.why_not(prediction, burst_cps, asks.sustain_within_s):
@@ -393,20 +426,17 @@ def _figures(opened: Opened) -> tuple[Metric, ...]:
     )
 
 
-def _warnings(rates: Sequence[Rate], asks: Connections) -> Iterator[str]:
+def _warnings(rates: Sequence[Rate], asks: Connections) -> Iterator[ResultWarning]:
     """Of rates that are none, and of intervals that are wider than was asked for; of what fails at any rate, once."""
-    why = (
-        "the interval is wider than connections.relative_width asks for; a longer connections.max_traffic_s narrows it"
-    )
     always = next((rate for rate in rates if rate.status is RateStatus.LOSES_ALWAYS), None)
     for rate in rates:
         name, known = figures.ratio_name(rate.loss_ratio), rate.interval
         if rate is always:
-            yield f"{name}: none; {figures.status_words(rate)}; {figures.NEXT}"
+            yield Warn.FAILS_AT_ANY_RATE.of(figures.status_words(rate), rate=name)
         elif rate.quoted_fps is None and rate.status is not RateStatus.LOSES_ALWAYS:
-            yield f"{name}: none; {figures.status_words(rate)}"
+            yield Warn.NO_RATE.of(figures.status_words(rate), rate=name)
         elif rate.status is RateStatus.FOUND and known and known.width > asks.relative_width:
-            yield f"{name}: {why}"
+            yield Warn.WIDE_INTERVAL.of(rate=name)
 
 
 MEASURE: Final = MeasureKind(
@@ -415,8 +445,10 @@ MEASURE: Final = MeasureKind(
     table=lambda _: CONNECTIONS,
     run=measure_connections,
     expected_s=expected_s,
-    main=("burst rate", "burst rate, ", "fails at any rate", "completed rate", "burst", "sustained rate",
-          "sustained rate, doubled", "predicted sustained rate", "connect p50", "connect p99"),
+    check=check_keys,
+    main=("burst rate", "burst rate, ", "fails at any rate", "completed rate", "burst", "goodput", "sustained rate",
+          "sustained rate, doubled", "predicted sustained rate", "connect p50", "connect p99", "first byte p50",
+          "first byte p99"),
     needs={"port": 2, "backend": 1},
     made_of="load",
     is_served=True,

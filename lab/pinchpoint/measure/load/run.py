@@ -18,6 +18,7 @@ from pinchpoint.model.measurement import THREAD_BUSY, Metric
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import ThreadFigure, Trial
+from pinchpoint.model.warning import ResultWarning, Warn
 
 PHASE = "load"
 
@@ -50,20 +51,21 @@ def measure_loads(session: FrameSession) -> ScenarioResult:
     load, device = asked(session.scenario, Load), device_of(session.scenario)
     session.warm_up()
     session.listener.phase(PHASE, len(load.at_fps) * load.repeats)
-    by_rate, why_not = dict[float, list[Trial]](), list[str]()
+    by_rate, why_not = dict[float, list[Trial]](), list[ResultWarning]()
     for at_fps in load.at_fps:
         trial = partial(session.measurer.trial, PHASE)
         by_rate[at_fps], invalid = session.repeated(load.repeats, trial, load.duration_s, at_fps)
         if invalid is not None:
-            counted = f"{len(by_rate[at_fps])} of {load.repeats} trials valid"
-            why_not.append(f"load at {units.fps(at_fps)}: {counted}; last: {invalid.reason}")
+            valid = len(by_rate[at_fps])
+            told = Warn.RATE_NOT_JUDGED.of(invalid.reason, load_fps=at_fps, valid=valid, asked=load.repeats)
+            why_not.append(told)
     metrics = [metric for at_fps, trials in by_rate.items() for metric in of_load(at_fps, trials, device.figures)]
     highest = by_rate[max((at_fps for at_fps in by_rate if by_rate[at_fps]), default=load.at_fps[0])]
-    hint = "a quieter machine, or lower load.at_fps"
+    failed = f"{'; '.join(map(str, why_not))}\n  hint: {Warn.RATE_NOT_JUDGED.advice}"
     return session.result(
         (*metrics, *(of_trial(highest[0], device) if highest else ())),
         why_not,
-        failed="" if highest else f"no load could be measured: {'; '.join(why_not)}\n  hint: {hint}",
+        failed="" if highest else f"no load could be measured: {failed}",
         of=[trial for trials in by_rate.values() for trial in trials],
     )
 

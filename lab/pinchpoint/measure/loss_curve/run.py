@@ -26,6 +26,7 @@ from pinchpoint.model.measurement import LossPoint, Metric
 from pinchpoint.model.result import Limit, Rate, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial, TrialValidity
+from pinchpoint.model.warning import ResultWarning, Warn
 from pinchpoint.stats.estimate import median_interval
 
 PHASE = "loss curve"
@@ -144,17 +145,19 @@ def _load(point: LossPoint) -> str:
     return f"{point.share * 100:.3g} % load"
 
 
-def warnings(points: Sequence[LossPoint]) -> Iterator[str]:
-    """Sentences about what the figures do not say by themselves."""
+def warnings(points: Sequence[LossPoint]) -> Iterator[ResultWarning]:
+    """What the figures do not say by themselves."""
     for point in points:
         if point.reason:
-            yield f"{_load(point)} ({units.fps(point.load_fps)}): {point.reason}"
+            yield Warn.LOAD_NOT_JUDGED.of(point.reason, load=100 * point.share, load_fps=point.load_fps)
     judged = [point for point in points if point.forwarded_fps is not None]
     for above, below in pairwise(judged):
         if above.forwarded_high and below.forwarded_low and above.forwarded_high < COLLAPSE * below.forwarded_low:
-            yield (
-                f"forwarding falls under overload: {units.fps(above.forwarded_fps)} at {_load(above)}, "
-                f"{units.fps(below.forwarded_fps)} at {_load(below)}"
+            yield Warn.LESS_AT_MORE_LOAD.of(
+                above_fps=above.forwarded_fps or 0.0,
+                above=100 * above.share,
+                below_fps=below.forwarded_fps or 0.0,
+                below=100 * below.share,
             )
             return
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Final
 
-from pinchpoint.account.clock import over_clock
-from pinchpoint.account.facts import core_distance_ns, core_distances, modes_of, slowed_words
+from pinchpoint.account.facts import core_distance_ns, core_distances, core_slowed, modes_of, over_clock
 from pinchpoint.account.ledger import unexplained_share
 from pinchpoint.account.validity import discarded, held_back
 from pinchpoint.causes.bounds import held_against, in_mode, pause_gap
@@ -34,6 +33,7 @@ from pinchpoint.model.measurement import MRR, Bound, Interval, Metric, band_metr
 from pinchpoint.model.result import Ceiling, LatencyPoint, PauseGap, Rate, RateStatus, ReceiveRate, ScenarioResult
 from pinchpoint.model.scenario import Relative, Scenario, Search, SearchMethod, Stream
 from pinchpoint.model.trial import LATENCY_PHASE, LatencySummary, ThreadLoad, Trial, TrialValidity
+from pinchpoint.model.warning import ResultWarning, Warn
 from pinchpoint.search import SearchOutcome, find_rates, until_valid
 from pinchpoint.search.slices import slice_s
 from pinchpoint.stats.estimate import receive_rate
@@ -245,7 +245,8 @@ def _latency(share: float, search: _RateSearch, scenario: Scenario, measurer: Me
     if ndr.quoted_fps is None:
         return LatencyPoint(share, 0.0, "", None, f"no NDR to take {share:.0%} of")
     load_fps = share * ndr.quoted_fps
-    is_apart = bool(scenario.engines) and scenario.engine.clock_error_us is None
+    engines = {scenario.site_of(port) for port in scenario.ports}
+    is_apart = len(engines) > 1 and scenario.engine.clock_error_us is None
     phase = ROUND_TRIP if is_apart and _comes_back(scenario) else LATENCY_PHASE
     if phase == ROUND_TRIP:
         load_fps /= 2  # each frame crosses the device twice
@@ -259,9 +260,10 @@ def _latency(share: float, search: _RateSearch, scenario: Scenario, measurer: Me
 
 def _comes_back(scenario: Scenario) -> bool:
     """Whether what is sent can be sent back to be timed: one engine sends, and others receive."""
-    sent, received = ({getattr(stream, end) for stream in scenario.streams} for end in ("tx_port", "rx_port"))
-    senders = [engine for engine in scenario.engines if sent & set(engine.ports)]
-    return len(senders) == 1 and not received & set(senders[0].ports)
+    sites = {port.name: scenario.site_of(port) for port in scenario.ports}
+    senders = {sites[stream.tx_port] for stream in scenario.streams}
+    receivers = {sites[stream.rx_port] for stream in scenario.streams}
+    return len(senders) == 1 and senders.isdisjoint(receivers)
 
 
 def _early_ns(trial: Trial) -> float:
@@ -311,15 +313,12 @@ def _highest_load_fps(settings: Search, search: _RateSearch) -> float:
     return max(settings.min_load_fps, min(settings.max_load_fps, known_fps))
 
 
-def _without_mrr(made: Sequence[Trial]) -> str:
-    """Why overloaded trials give no MRR; empty if they do, or none was made."""
+def _without_mrr(made: Sequence[Trial]) -> ResultWarning | None:
+    """Why overloaded trials give no MRR; None if they do, or none was made."""
     if not made or receive_rate(made) is not None:
-        return ""
+        return None
     usable = sum(trial.is_whole for trial in made)
-    return (
-        f"no MRR: {usable} of {len(made)} trials at {units.fps(made[0].load_fps)} had a usable account; the last one: "
-        f"{made[-1].reason}"
-    )
+    return Warn.NO_MRR.of(made[-1].reason, usable=usable, trials=len(made), load_fps=made[0].load_fps)
 
 
 def _summary(
@@ -333,11 +332,12 @@ def _summary(
     gap = pause_gap(outcome.rates[0], mrr, scenario.smallest_ring)
     figures = of_rates(outcome.rates, latency, limit, device, scenario.streams)
     judged = (*searched, *search.overloads)
-    facts = scenario.smallest_ring, slowed_words(judged), scenario.validity.unexplained_ratio, device
+    slowed = core_slowed(judged)
+    facts = scenario.smallest_ring, slowed.text if slowed else "", scenario.validity.unexplained_ratio, device
     ndr, *others = (verdict(rate, judged, *facts) for rate in outcome.rates)
     quoted_fps = next((rate.quoted_fps for rate in outcome.rates if rate.quoted_fps is not None), None)
     held = held_back(searched, quoted_fps, scenario.search.relative_width)
-    warnings = (many, _without_mrr(search.overloads), held, slowed_words(searched))
+    warnings = (many, _without_mrr(search.overloads), held, core_slowed(searched))
     result = replace(
         scenario_result(scenario, wall_s, trials),
         metrics=(*figures, *of_overload(mrr, gap), *rejections),
@@ -360,7 +360,7 @@ def _summary(
         gap=gap,
     )
     # Relative rates have the cycles of an overload beside the first point's NDR.
-    misfit = "" if scenario.point.relative is Relative.ALONE else over_clock(result)
+    misfit = None if scenario.point.relative is Relative.ALONE else over_clock(result)
     return replace(result, warnings=(*result.warnings, misfit)) if misfit else result
 
 

@@ -26,6 +26,7 @@ from pinchpoint.model.measurement import Bound, Metric
 from pinchpoint.model.result import Rate, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Cause, Sample, Trial, TrialValidity
+from pinchpoint.model.warning import ResultWarning, Warn
 from pinchpoint.stats.estimate import median_interval
 
 PHASE = "recovery"
@@ -149,15 +150,14 @@ def _time(repeats: Sequence[Recovered]) -> Metric:
         bound, notes[0] = Bound.AT_LEAST, f"at least: {notes[0]}"
     ends = min(times.low, unknown_s), times.high if times.high < inf else None
     centre = median(repeat.time_s for repeat in repeats)
-    cautions = tuple(filter(None, (_calm(repeats),)))
+    cautions = (f"{calm}: {calm.advice}",) if (calm := _calm(repeats)) else ()
     return Metric("recovery time", "s", centre, *ends, "; ".join(notes), bound, cautions, level=times.level)
 
 
-def _calm(repeats: Sequence[Recovered]) -> str:
-    """That what was meant as an overload was none; empty if all were."""
+def _calm(repeats: Sequence[Recovered]) -> ResultWarning | None:
+    """That what was meant as an overload was none; None if all were."""
     calm = sum(not repeat.lost_before for repeat in repeats)
-    raise_it = "raise recovery.overload_share, or the throughput is more"
-    return f"{calm} of {len(repeats)} overloads lost nothing: {raise_it}" if calm else ""
+    return Warn.NO_OVERLOAD.of(calm=calm, repeats=len(repeats)) if calm else None
 
 
 def _not_recovered(repeats: Sequence[Recovered]) -> str:
@@ -178,12 +178,12 @@ def metrics(repeats: Sequence[Recovered], throughput_fps: float) -> Iterator[Met
     yield Metric("throughput", "fps", throughput_fps, note="that the shares are of")
 
 
-def warnings(repeats: Sequence[Recovered]) -> Iterator[str]:
+def warnings(repeats: Sequence[Recovered]) -> Iterator[ResultWarning]:
     """What to mind about the figures."""
     if any(repeat.still for repeat in repeats):
-        yield f"{_not_recovered(repeats)}: they still lost frames at their end"
+        yield Warn.NOT_RECOVERED.of(_not_recovered(repeats))
     if silent := sum(repeat.silent for repeat in repeats):
-        yield f"in {silent} of {len(repeats)} repeats the switch forwarded nothing after the overload"
+        yield Warn.SILENT_AFTER_OVERLOAD.of(silent=silent, repeats=len(repeats))
     if calm := _calm(repeats):
         yield calm
 
@@ -208,11 +208,11 @@ def measure_recovery(session: FrameSession) -> ScenarioResult:
     assert throughput_fps is not None, "given or searched"
     trials, why_not = _overloads(session, recovery, throughput_fps)
     repeats = [recovered(trial, recovery) for trial in trials]
-    notes = [why_not, *warnings(repeats)]
+    told = [*([Warn.OVERLOADS_MISSING.of(why_not)] if why_not else []), *warnings(repeats)]
     if rates and rates[0].status is not RateStatus.FOUND:
-        notes.append(f"the NDR was not found but is {rates[0].status}: {rates[0].reason}")
-    failed = "" if repeats else f"{why_not}\n  hint: a quieter machine, or a lower recovery.overload_share"
-    return session.result(metrics(repeats, throughput_fps), notes, rates=rates, failed=failed)
+        told.append(Warn.NDR_NOT_FOUND.of(rates[0].reason, status=rates[0].status.value))
+    failed = "" if repeats else f"{why_not}\n  hint: {Warn.OVERLOADS_MISSING.advice}"
+    return session.result(metrics(repeats, throughput_fps), told, rates=rates, failed=failed)
 
 
 def _overloads(session: FrameSession, recovery: Recovery, throughput_fps: float) -> tuple[list[Trial], str]:

@@ -21,6 +21,7 @@ from pinchpoint.measure.trial import stolen_s
 from pinchpoint.model import units
 from pinchpoint.model.measurement import CONFIDENCE, THREAD_BUSY, Measurement, Metric
 from pinchpoint.model.trial import Sample, ThreadLoad
+from pinchpoint.model.warning import ResultWarning, Warn
 
 WHOLE = 0.5  # of a window's length: what is left of the time after the last one is not counted as one
 BEGIN = Sample(0.0, 0, 0, received=0)
@@ -68,11 +69,11 @@ class Stop:
     ended_s: float | None  # None: not before the soak ended
 
     @property
-    def words(self) -> str:
-        """What happened, for people."""
+    def warning(self) -> ResultWarning:
+        """What a reader is told of it."""
         if self.ended_s is None:
-            return f"forwarding stopped {self.began_s:,.1f} s after the beginning, and did not come back"
-        return f"forwarding stood still from {self.began_s:,.1f} s to {self.ended_s:,.1f} s after the beginning"
+            return Warn.STOPPED.of(began_s=self.began_s)
+        return Warn.STOOD_STILL.of(began_s=self.began_s, ended_s=self.ended_s)
 
 
 def under_way(rings: Iterable[int], load_fps: float) -> int:
@@ -268,25 +269,22 @@ def loss_free_s(windows: Iterable[Window]) -> float:
 def ending(windows: Sequence[Window]) -> tuple[str, ...]:
     """What is known of a soak that ended before its time."""
     span_s = math.fsum(window.span_s for window in windows)
-    return (f"{span_s:,.1f} s of the soak were measured", *(stop.words for stop in stops(windows)[-1:]))
+    return (f"{span_s:,.1f} s of the soak were measured", *(stop.warning.text for stop in stops(windows)[-1:]))
 
 
-def warnings(windows: Sequence[Window], ring: int, asked_s: float) -> tuple[str, ...]:
+def warnings(windows: Sequence[Window], ring: int, asked_s: float) -> Iterator[ResultWarning]:
     """What to mind about the figures."""
     standstills = stops(windows)
-    lines = [stop.words for stop in standstills[:_MOST_STOPS]]
+    yield from (stop.warning for stop in standstills[:_MOST_STOPS])
     if len(standstills) > _MOST_STOPS:
-        lines.append(f"forwarding stood still {units.counted(len(standstills) - _MOST_STOPS, 'more time')}")
+        yield Warn.STOOD_STILL_MORE.of(more=len(standstills) - _MOST_STOPS)
     if late := sum(window.late for window in windows):
-        lines.append(f"{units.counted(late, 'frame')} came so late that they were counted as lost first")
+        yield Warn.LATE_FRAMES.of(late=late)
     discarded = sum(bool(disturbed(window, ring)) for window in windows)
-    if discarded == len(windows):
-        lines.append(f"every window was discarded: {disturbed(windows[-1], ring)}; try shorter windows")
+    if windows and discarded == len(windows):
+        yield Warn.NO_WINDOW_LEFT.of(disturbed(windows[-1], ring))
     elif discarded > len(windows) / 2:
-        lines.append(
-            f"{discarded:,} of {len(windows):,} windows were discarded; shorter ones would leave more to judge"
-        )
+        yield Warn.WINDOWS_DISCARDED.of(discarded=discarded, windows=len(windows))
     span_s = math.fsum(window.span_s for window in windows)
     if span_s < 0.99 * asked_s:
-        lines.append(f"{span_s:,.1f} of {asked_s:,.1f} s were measured")
-    return tuple(lines)
+        yield Warn.CUT_SHORT.of(measured_s=span_s, asked_s=asked_s)

@@ -30,6 +30,7 @@ from pinchpoint.model.measurement import THREAD_BUSY, Measurement
 from pinchpoint.model.result import Rate, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Cause, Sample, Trial, TrialValidity, went_back_words
+from pinchpoint.model.warning import ResultWarning, Warn
 from pinchpoint.observe.snapshot import Bracket
 
 PHASE = "soak"
@@ -206,19 +207,19 @@ def _send(session: FrameSession, soak: Soak, windows: Windows, load_fps: float) 
         raise
 
 
-def _apart(session: FrameSession, windows: Windows, earlier: Sequence[Trial]) -> Iterator[str]:
+def _apart(session: FrameSession, windows: Windows, earlier: Sequence[Trial]) -> Iterator[ResultWarning]:
     """What the account of a whole transmission says against it, the host's part left to the windows."""
     for trial in earlier:
         if trial.phase == PHASE and trial.validity is TrialValidity.ABORTED and trial.cause is not Cause.STOPPED:
-            yield f"{trial.id}, before the run was resumed: {trial.reason}"
+            yield Warn.BEFORE_RESUMED.of(trial.reason, trial=trial.id)
     if windows.unanswered:
-        yield f"{windows.unanswered}; windows from then on are without counters of switch and host"
+        yield Warn.NO_ANSWER.of(windows.unanswered)
     if windows.went_back:
-        yield went_back_words(tuple(windows.went_back))
+        yield Warn.WENT_BACK.of(went_back_words(tuple(windows.went_back)))
     left_to_windows = (TrialValidity.VALID, TrialValidity.NOISY_HOST)
     for trial in session.measurer.trials:
         if trial.phase == PHASE and trial.validity not in left_to_windows:
-            yield f"{trial.id}: {trial.reason}"
+            yield Warn.TRIAL_UNUSABLE.of(trial.reason, trial=trial.id)
 
 
 MEASURE: Final = MeasureKind(

@@ -1,8 +1,8 @@
 """The measures `bandwidth`, `rr` and `crr`: windows of a socket workload between two hosts of a bench that stands."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence, Set
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median_low
@@ -10,7 +10,6 @@ from typing import ClassVar, Final, Literal
 
 import msgspec
 
-from pinchpoint.dut import remote_endpoints
 from pinchpoint.dut.device import Device, Keys
 from pinchpoint.dut.registry import device_of
 from pinchpoint.engine.process import find_engine
@@ -31,8 +30,10 @@ from pinchpoint.measure.summary import scenario_result, valid
 from pinchpoint.model.errors import BenchError, DutError, RequirementError, UnreachableError
 from pinchpoint.model.measurement import THREAD_BUSY, Measurement
 from pinchpoint.model.result import Outcome, ScenarioResult, Verdict
-from pinchpoint.model.scenario import Between, EngineSite, Host, Scenario
+from pinchpoint.model.scenario import Between, Host, Scenario
+from pinchpoint.model.site import Site
 from pinchpoint.model.trial import TrialValidity
+from pinchpoint.model.warning import ResultWarning, Warn
 from pinchpoint.observe.snapshot import Bracket
 
 SAME_TROUBLE = 2  # windows in a row that no repeat would mend: one more tells it from a slow moment
@@ -149,22 +150,20 @@ class Ends:
         return cls(scenario, sockets, hosts[sockets.client], hosts[sockets.server])
 
     @property
-    def sites(self) -> dict[str, EngineSite]:
-        """The machines of client and server; none where both are on the switch's."""
-        ends = {"client": self.client, "server": self.server}
-        sites = {name: remote_endpoints.site_of(self.scenario, end) for name, end in ends.items()}
-        return {name: site for name, site in sites.items() if site}
+    def sites(self) -> dict[str, Site]:
+        """The machines of client and server."""
+        return {"client": self.scenario.site_of(self.client), "server": self.scenario.site_of(self.server)}
 
     @property
     def elsewhere(self) -> dict[str, str]:
         """The machines of those of them that are not on the switch's."""
-        return {name: site.host for name, site in self.sites.items() if site.remote != self.scenario.remote}
+        return {name: site.name for name, site in self.sites.items() if site != self.scenario.site}
 
     @property
     def words(self) -> tuple[str, str]:
-        """Client and server, for people."""
-        where = {name: f" on {site.host}" for name, site in self.sites.items()}
-        return self.client.name + where.get("client", ""), self.server.name + where.get("server", "")
+        """Client and server, for people; where they are, if that may be elsewhere."""
+        client, server = (f" on {site.name}" if self.elsewhere else "" for site in self.sites.values())
+        return self.client.name + client, self.server.name + server
 
     @property
     def pairs(self) -> int:
@@ -172,21 +171,18 @@ class Ends:
         return min(len(self.client.cpus), len(self.server.cpus), self.sockets.connections)
 
     @property
-    def beside_lab(self) -> tuple[int, ...]:
-        """CPUs of the lab's own machine that the pairs use."""
-        return tuple(sorted(self._used({name for name, site in self.sites.items() if site.remote is None})))
-
-    @property
     def cpus(self) -> tuple[int, ...]:
-        """All that take part on the switch's machine: of the pairs, of the switch, of the relay if there is one."""
-        used = self._used({"client", "server"} - self.elsewhere.keys())
-        relay = self.scenario.engine.cpus[:1] if device_of(self.scenario).relayed(self.scenario) else ()
-        return tuple(sorted({*used, *self.scenario.dut.cpus, *relay}))
+        """All that take part on the switch's machine."""
+        return self.cpus_at(self.scenario.site)
 
-    def _used(self, sides: Set[str]) -> set[int]:
-        """The CPUs of the pairs on these sides."""
-        ends = {"client": self.client, "server": self.server}
-        return {cpu for side in sides for cpu in ends[side].cpus[: self.pairs]}
+    def cpus_at(self, site: Site) -> tuple[int, ...]:
+        """All that take part at a site: of the pairs; where the switch is, its own and of the relay if there is one."""
+        scenario = self.scenario
+        ends = (end for end in (self.client, self.server) if scenario.site_of(end) == site)
+        used = {cpu for end in ends for cpu in end.cpus[: self.pairs]}
+        if site == scenario.site:
+            used |= {*scenario.dut.cpus, *(scenario.engine.cpus[:1] if device_of(scenario).relayed(scenario) else ())}
+        return tuple(sorted(used))
 
 
 def requests(ends: Ends, netns: tuple[str, str], trial: str) -> tuple[SocketsRequest, ...]:
@@ -241,8 +237,10 @@ def measure_sockets(bench: Standing) -> ScenarioResult:
     measurements = [measurement for measurement in bench.task.measurements if measurement.validity in _MENDS_ITSELF]
     bench.task.listener.phase("windows", ends.sockets.repeats)
     if not _enough(measurements, ends):
-        lab = next((site for site in bench.scenario.engines if site.remote is None), None)
-        with kept_off(ends.cpus, bench.host), kept_off(ends.beside_lab, bench.setup.places.at(lab)):
+        device, *others = bench.scenario.sites
+        with ExitStack() as kept:
+            for site in (device, *(site for site in others if site.is_lab)):  # there counters are read
+                kept.enter_context(kept_off(ends.cpus_at(site), bench.setup.places.at(site)))
             _measure(bench, ends, measurements)
     return summary(bench.scenario, ends, measurements, bench.wall_s)
 
@@ -251,7 +249,7 @@ def _measure(bench: Standing, ends: Ends, measurements: list[Measurement]) -> No
     """Adds windows to `measurements` until they are enough."""
     environment, log = dict(bench.setup.places.environment), bench.task.engine_log
     alone = partial(Workloads, bench.host, command=bench.engine, environment=environment, log=log)
-    make = partial(_apart, bench, ends, environment) if ends.sites else alone
+    make = partial(_apart, bench, ends, environment) if ends.elsewhere else alone
     with closing(Pairs(ends.pairs, make)) as pairs:
         bench.task.note_facts({**pairs.open(), **bench.live.versions()})
         bracket = bench.bracket(*bench.host_time(ends.cpus))
@@ -269,7 +267,7 @@ def _apart(bench: Standing, ends: Ends, environment: Mapping[str, str]) -> Apart
     on_client, on_server = at(sites["client"]), at(sites["server"])
     client = Workloads(on_client, command=[find_engine(on_client)], environment=environment, log=log)
     server = Workloads(on_server, command=[find_engine(on_server)], environment=environment, log=log)
-    return Apart(client, server, sites["client"].host, sites["server"].host)
+    return Apart(client, server, sites["client"].name, sites["server"].name)
 
 
 def _window(bench: Standing, ends: Ends, pairs: Pairs, bracket: Bracket, begun: Begun) -> Measurement:
@@ -372,17 +370,18 @@ def _warnings(
     measurements: Sequence[Measurement],
     read: Sequence[Window],
     limit: Measurement | None,
-) -> Iterator[str]:
-    yield from (lost for window in read[:1] if (lost := windows.failures(window)))
-    yield from (f"{window.id}: {lost}" for window in read if (lost := windows.relay_losses(window)))
-    yield from (line for window in read if (line := moved(window)))
+) -> Iterator[ResultWarning]:
+    yield from (Warn.TRANSACTIONS_FAILED.of(lost) for window in read[:1] if (lost := windows.failures(window)))
+    losses = ((window.id, windows.relay_losses(window)) for window in read)
+    yield from (Warn.RELAY_LOST.of(lost, window=name) for name, lost in losses if lost)
+    yield from (Warn.NOT_STATIONARY.of(told) for window in read if (told := moved(window)))
     made, usable = len(measurements), len(valid(measurements))
     reasons = [measurement.reason for measurement in measurements if measurement.validity is not TrialValidity.VALID]
     last = reasons[-1] if reasons else ""
     if usable < wanted:
-        yield f"{usable} of {made} windows were valid, not {wanted}; the last invalid one: {last}"
+        yield Warn.FEW_WINDOWS.of(last, valid=usable, windows=made, asked=wanted)
     elif made > usable:
-        yield f"{made - usable} of {made} windows discarded and repeated; the last one: {last}"
+        yield Warn.WINDOWS_REPEATED.of(last, discarded=made - usable, windows=made)
     if limit is not None:
         counts = {metric.name: int(metric.value) for metric in limit.metrics if metric.unit == "count"}
         built = device_of(scenario).contents(scenario)

@@ -22,6 +22,7 @@ from pinchpoint.model.groups import total
 from pinchpoint.model.measurement import CARRIED, THREAD_BUSY, Bound, LevelChange, Measurement, Metric
 from pinchpoint.model.result import Limit
 from pinchpoint.model.trial import ThreadLoad, TrialValidity
+from pinchpoint.model.warning import ResultWarning, Warn
 from pinchpoint.stats.estimate import estimate
 
 TOGETHER = 0.98  # of the window that all pairs must share, or their sum is of different loads
@@ -289,16 +290,15 @@ def _over(repeats: Sequence[Metric], disturbed: bool) -> Metric:
     return Metric(first.name, first.unit, estimated.value, *ends, note, Bound.FOUND, cautions, disturbed, level)
 
 
-def invisible(items: Mapping[str, int], flows: int | None, masks: int | None) -> tuple[str, ...]:
+def invisible(items: Mapping[str, int], flows: int | None, masks: int | None) -> Iterator[ResultWarning]:
     """Warnings about what was built and took no datapath flow; `items` counts, e.g., rules and extra ports.
 
     Whether it changed the rate nevertheless, only a comparison with a bench without it can tell.
     """
-    if flows is None or masks is None or flows > FEW_FLOWS:
-        return ()
-    carried = f"{units.counted(flows, 'datapath flow')} and {units.counted(masks, 'mask')}"
-    told = f"but {carried} carried the traffic: they took no datapath flow of their own"
-    return tuple(f"{count:,} {what}, {told}" for what, count in items.items() if count >= MANY_ITEMS)
+    if flows is not None and masks is not None and flows <= FEW_FLOWS:
+        for what, count in items.items():
+            if count >= MANY_ITEMS:
+                yield Warn.NO_FLOW_OF_ITS_OWN.of(items=count, what=what, flows=flows, masks=masks)
 
 
 def _traffic(window: Window) -> Iterator[Metric]:

@@ -9,8 +9,8 @@ bench's name where it could not be.
 
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from ipaddress import IPv4Address
 from pathlib import Path
 
@@ -43,19 +43,27 @@ def check_programs(host: Machine) -> None:
             raise RequirementError(f"verify.programs: {probe.name}: {probe.detail}", probe.hint)
 
 
-def tried(bench: Standing, service: Service, timeout_s: float) -> tuple[tuple[Got, ...], tuple[str, ...]]:
-    """What the client gets of each request, and what each server has logged.
+@contextmanager
+def program_ends(bench: Standing, service: Service) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """Inside, namespaces are in the place of the engine: the client's, and that of each backend's address.
 
     Raises BenchError, or InputError where a port is no interface.
     """
-    places, machine = bench.setup.places, bench.host
+    places = bench.setup.places
     client, servers = (_attached(bench, name) for name in (service.client_port, service.server_port))
     addresses = dict.fromkeys(backend.address for backend in service.backends)
     namespaces = {address: places.host_netns(f"server{number}") for number, address in enumerate(addresses)}
-    logs = tuple(f"{places.directory}/server-{number}.log" for number in range(len(service.backends)))
     with ExitStack() as undo:
         _make_client(places, service, client, undo)
         _make_servers(places, service, servers, namespaces, undo)
+        yield places.host_netns("client"), namespaces
+
+
+def tried(bench: Standing, service: Service, timeout_s: float) -> tuple[tuple[Got, ...], tuple[str, ...]]:
+    """What the client gets of each request, and what each server has logged. Raises what `program_ends` does."""
+    places, machine = bench.setup.places, bench.host
+    logs = tuple(f"{places.directory}/server-{number}.log" for number in range(len(service.backends)))
+    with program_ends(bench, service) as (_, namespaces), ExitStack() as undo:
         pids = list[int]()
         undo.callback(_end, machine, pids)
         for number, backend in enumerate(service.backends):

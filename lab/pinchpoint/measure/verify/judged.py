@@ -1,13 +1,14 @@
 """What the account of connections says about a service, and what a real client got through it. Pure."""
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from pinchpoint.engine.connections import Account, Client
 from pinchpoint.measure.served import equal_by_chance
-from pinchpoint.measure.verify.turns import ONE_TURN, Dealing, Followed, Order, followed
+from pinchpoint.measure.verify.turns import ONE_TURN, Dealing, Followed, Order, followed, in_cycles
 from pinchpoint.model.addresses import number as number_of
 from pinchpoint.model.scenario import Mode, Scheduler, Service
 
@@ -34,6 +35,10 @@ def checks(service: Service, client: Client, dealing: Dealing = ONE_TURN) -> Ite
     if client.answered:
         yield _answers("payload intact", client.wrong_payload, client, "not to the request that was sent")
     yield _dealt(service, client, dealing)
+    if service.scheduler is Scheduler.SOURCE and (reached := _by_client(service, client.order or ())):
+        kept = sum(len(backends) == 1 for backends in reached.values())
+        words = f"{kept:,} of {len(reached):,} clients reached one backend with all their connections"
+        yield Assertion("client kept", kept / len(reached), kept == len(reached), words)
     if client.answered:
         yield _answers("one backend", client.wrong_backend, client, "by another backend than the one before")
     yield _source(service, client)
@@ -107,17 +112,32 @@ def _dealt(service: Service, client: Client, dealing: Dealing) -> Assertion:
         return Assertion("busiest backend", 0.0, False, "no backend answered")
     if service.scheduler is Scheduler.ROUND_ROBIN:
         order = client.order or ()
-        check = _in_turn("busiest backend", counts, order, dealing)
+        check = _in_turn("busiest backend", counts, order, dealing, service.weights)
         if not 0 < len(order) < client.opened:
             return check
         return replace(check, words=f"{check.words}; the first {len(order):,} connections were followed")
-    chance = equal_by_chance(counts)
-    odds = f"{_shown(counts)}, as uneven by a fair hash with a chance of {chance:.2g}"
+    what = "a fair hash" if service.scheduler.is_hash else "equal shares"
+    if service.scheduler is Scheduler.SOURCE and (reached := _by_client(service, client.order or ())):
+        counts = [sum(number in backends for backends in reached.values()) for number in range(len(counts))]
+        what = "a fair hash of clients"
+    chance = equal_by_chance(counts, service.weights)
+    odds = f"{_shown(counts)}, as uneven by {what} with a chance of {chance:.2g}"
     return Assertion("busiest backend", max(counts) / sum(counts), chance >= CHANCE, odds)
 
 
-def _in_turn(name: str, counts: Sequence[int], order: Order, dealing: Dealing) -> Assertion:
+def _by_client(service: Service, order: Order) -> Mapping[int, set[int]]:
+    """Client -> the backends that it reached: connections are opened from one client after the other."""
+    reached = defaultdict[int, set[int]](set)
+    for number, backend in enumerate(order):
+        if backend is not None:
+            reached[number % service.clients.count].add(backend)
+    return reached
+
+
+def _in_turn(name: str, counts: Sequence[int], order: Order, dealing: Dealing, weights: Sequence[int]) -> Assertion:
     """Each turn is at most one ahead with each backend, and each connection reaches the next one."""
+    if len(set(weights)) > 1:
+        return _in_cycles(name, counts, order, dealing, weights)
     is_even, along = max(counts) - min(counts) <= dealing.turns, followed(order, len(counts), dealing.turns)
     is_right = is_even and along.astray <= (OVERTAKEN * along.due if dealing.at_once > 1 else 0)
     words = "in turn" if dealing.turns == 1 else f"in {dealing.turns} turns, one of each worker"
@@ -130,6 +150,24 @@ def _in_turn(name: str, counts: Sequence[int], order: Order, dealing: Dealing) -
         if dealing.turns > 1:
             words = f"the order is not known: {dealing.turns} turns, and no more connections in a row were answered"
     return Assertion(name, max(counts) / sum(counts), is_right, f"{_shown(counts)}, {words}")
+
+
+def _in_cycles(name: str, counts: Sequence[int], order: Order, dealing: Dealing, weights: Sequence[int]) -> Assertion:
+    """Each cycle has as many connections of a backend as its weight, and is like the one before.
+
+    Where each line of a backend has a share of its own, each of them may be one connection off.
+    """
+    total, length = sum(counts), sum(weights)
+    words, pairs = f"{_shown(counts)} with the weights {_shown(weights)}", list(zip(counts, weights, strict=True))
+    share = max(counts) / total
+    if dealing.lines:
+        off = max(abs(count - total * weight / length) for count, weight in pairs)
+        return Assertion(name, share, off <= dealing.lines, f"{words}, {off:.1f} off where {dealing.lines} may be")
+    along, cycles = in_cycles(order, weights), total // length
+    is_even = all(cycles * weight <= count <= (cycles + 1) * weight for count, weight in pairs)
+    if is_even and along.astray <= (OVERTAKEN * along.due if dealing.at_once > 1 else 0):
+        return Assertion(name, share, True, f"{words}, in cycles of {length:,}")
+    return Assertion(name, share, False, f"{words}, not in cycles of {length:,}{_astray(along) if is_even else ''}")
 
 
 def _astray(along: Followed) -> str:
@@ -165,7 +203,8 @@ def _leaves_none_out(service: Service, client: Client) -> bool:
     """Whether every local address is used but for a small chance, where client and backend choose it by a fair hash."""
     if service.local is None or client.local.others:
         return False
-    count, choices = service.local.count, min(client.answered, service.clients.count * len(service.backends))
+    backends = 1 if service.scheduler is Scheduler.SOURCE else len(service.backends)
+    count, choices = service.local.count, min(client.answered, service.clients.count * backends)
     return count * (1 - 1 / count) ** choices < CHANCE
 
 
@@ -217,7 +256,7 @@ def program_checks(
         yield Assertion(f"request {number}", float(is_right), is_right, words)
     counts = [order.count(number) for number in range(len(service.backends))]
     if service.scheduler is Scheduler.ROUND_ROBIN and any(counts):
-        yield _in_turn("busiest server", counts, order, dealing)
+        yield _in_turn("busiest server", counts, order, dealing, service.weights)
 
 
 def _request(service: Service, got: Got, where: Mapping[int, tuple[str, ...]]) -> tuple[int | None, bool, str]:

@@ -36,7 +36,7 @@ from pinchpoint.model.errors import BenchError
 from pinchpoint.model.limits import Wanted
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import Outcome, ScenarioResult
-from pinchpoint.model.scenario import Scenario, Scheduler, Service
+from pinchpoint.model.scenario import Scenario, Service
 from pinchpoint.model.trial import TrialValidity
 
 SETUP_S = 1.0  # of the engine
@@ -95,7 +95,7 @@ def expected_s(scenario: Scenario) -> float:
 
 def _is_hashed(service: Service | None) -> bool:
     """Whether each tuple has a backend of its own, so that all are tried twice."""
-    return service is not None and service.scheduler is Scheduler.HASH
+    return service is not None and service.scheduler.is_hash
 
 
 def _hold_s(verify: Verify) -> float:
@@ -162,7 +162,10 @@ def _measure(bench: Standing) -> Measurement:
 def _dealing(scenario: Scenario) -> Dealing:
     """How the device deals in turn, as its kind declares."""
     can, workers = device_of(scenario).keys.services, len(scenario.dut.cpus)
-    return Dealing(turns=workers) if can and can.in_turn_by_worker else Dealing(at_once=workers)
+    if can and can.in_turn_by_worker:
+        return Dealing(turns=workers)
+    service = scenario.service
+    return Dealing(at_once=workers, lines=len(service.locals) if can and can.weighs_pairs and service else 0)
 
 
 def _again(ends: Ends, balancer: Balancer | None, load: Load) -> Client:
@@ -216,7 +219,7 @@ MEASURE: Final = MeasureKind(
     table=lambda _: VERIFY,
     run=measure_verify,
     expected_s=expected_s,
-    main=("completed", "request ", "busiest server", "busiest backend", "tuples kept", "expected source",
+    main=("completed", "request ", "busiest server", "busiest backend", "tuples kept", "client kept", "expected source",
           "source used once", "forgotten", "direct return", "payload intact", "one backend", "TOA option",
           "connect p50", "answer p50", "close p50"),
     needs={"port": 2, "backend": 1},

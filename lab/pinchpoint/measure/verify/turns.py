@@ -2,9 +2,11 @@
 
 Round-robin is a cycle over all backends, wherever it begins and whichever way it goes round: of two that follow each
 other the second is known from the first. Workers with a turn each are so many cycles, mixed in an order that is not
-known; a connection is astray where none of them was at its backend.
+known; a connection is astray where none of them was at its backend. Weighted round robin is a cycle of as many
+connections as the weights are together, each backend as often as its weight, whatever its pattern is.
 """
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -19,6 +21,7 @@ class Dealing:
 
     turns: int = 1  # beside each other, one of each worker
     at_once: int = 1  # CPUs that deal in the same turn, and may overtake each other
+    lines: int = 0  # of each backend, with a weighted share each and no promise of a cycle; 0: cycles are promised
 
 
 ONE_TURN: Final = Dealing()
@@ -45,6 +48,26 @@ class Followed:
 def followed(order: Order, backends: int, turns: int) -> Followed:
     """By the cycle that fits best."""
     return min((_along(order, cycle, turns) for cycle in _cycles(order, backends)), key=lambda along: along.astray)
+
+
+def in_cycles(order: Order, weights: Sequence[int]) -> Followed:
+    """How many runs of as many connections as the weights are together have each backend as often as its weight.
+
+    If all have, the order repeats itself.
+    """
+    first: Astray | None = None
+    due, astray, run = 0, 0, deque[int](maxlen=sum(weights))
+    for number, backend in enumerate(order, start=1):
+        if backend is None:
+            run.clear()
+            continue
+        run.append(backend)
+        if len(run) == run.maxlen:
+            due += 1
+            if lacking := tuple(other for other, weight in enumerate(weights) if run.count(other) < weight):
+                astray += 1
+                first = first or Astray(number, backend, lacking)
+    return Followed(due, astray, first)
 
 
 def _cycles(order: Order, backends: int) -> Iterable[tuple[int, ...]]:

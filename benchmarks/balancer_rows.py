@@ -1,0 +1,183 @@
+"""`make bench-balancers`: completed connections a second through real balancers, by the engine and by wrk.
+
+The engine opens them as `measure = "connections"` does. wrk asks nginx for two bytes, each time over a new connection.
+In every round either has a bench of its own, of the same scenario: the balancer on one core, both ends on the other.
+wrk asks again once it is answered, so that it can be what is full: its core's share stands beside the balancer's.
+"""
+
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
+from pathlib import Path
+
+import cpu
+import engine_rows
+from contest import Aim, Contender, Contest, Line, Sample
+from cpu import CpuMeter
+from exhaustion_plants import FOUR, ONE, SCENARIO
+from peers import missing, peer
+
+from pinchpoint.bench.journal import machine_lock
+from pinchpoint.dut.registry import device_of
+from pinchpoint.dut.services import served
+from pinchpoint.dut.setup import prepare
+from pinchpoint.engine.process import find_engine
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
+from pinchpoint.measure.registry import measure_of
+from pinchpoint.measure.standing import Listener, Standing, Task, standing_bench
+from pinchpoint.measure.verify.ends import program_ends
+from pinchpoint.model.errors import PinchpointError
+from pinchpoint.model.scenario import Backend, Scenario
+from pinchpoint.model.trial import ThreadLoad
+from pinchpoint.scenario import parse
+
+ROUNDS = 3
+CORE = 0  # of both ends; the balancer's is 1
+CONNECTIONS = 64  # of wrk, under way at the same time
+SETTLE_S, SMOKE_S, STEADY_S = 0.5, 1.0, 4.0
+LEAST, MOST = 0.9, 1.3  # of the peer's rate
+COMPLETED = "completed rate"
+# Keys of [dut], of [service], and tables, by kind; a table of 65,536 places is as large as in the study.
+KINDS = {
+    "haproxy": ("", "", ""),
+    "nginx": ("", "", ""),
+    "nft": ("", "closed_s = 4", ""),
+    "envoy": ("", "max_connections = 4096", ""),
+    "ovs": ('datapath = "af_packet"\npmd_cpus = [1]', 'scheduler = "hash"', ""),
+    "ipvs": ("", "max_connections = 65_536\nclosed_s = 4", '[guest]\nkernel = "auto"\n'),
+}
+NO_SERVERS = {"ovs": "its rules give all backends one Ethernet address, which real servers cannot share"}
+TABLE = """[connections]
+failure_ratios = [0.001]
+max_cps = 100_000
+trial_duration_s = 0.5
+max_traffic_s = {search_s}
+sustain_within_s = 0
+steady_s = {steady_s}
+"""
+_RATE = re.compile(r"Requests/sec:\s+([\d.]+)")
+_ERRORS = re.compile(r"Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)")
+
+
+def scenario(kind: str, seconds: float) -> Scenario:
+    """Of one balancer; loads of the completed rate last for `seconds`."""
+    dut, service, more = KINDS[kind]
+    tables = TABLE.format(search_s=2 * seconds, steady_s=seconds) + more
+    local = ONE if kind == "envoy" else FOUR
+    text = SCENARIO.format(measure="connections", kind=kind, dut=dut, local=local, service=service, tables=tables)
+    return parse(text, f"{kind}.toml")
+
+
+@contextmanager
+def standing(wanted: Scenario) -> Iterator[Standing]:
+    """A bench of it stands inside the block."""
+    setup = prepare(wanted, Machines(Local()))
+    with standing_bench(setup, Listener()), closing(setup.bench.open()) as live:
+        yield Standing(setup, live, [find_engine(Local())], Task(), time.monotonic())
+
+
+def ours(kind: str, seconds: float, _bench: object) -> Sample:
+    """The completed rate that the measure publishes. Raises RuntimeError where it publishes none."""
+    with standing(scenario(kind, seconds)) as bench:
+        result = measure_of(bench.scenario).run(bench)
+    completed = [metric.value for metric in result.metrics if metric.name == COMPLETED]
+    if not completed:
+        raise RuntimeError(result.reason or "; ".join(result.warnings) or "it gave no completed rate")
+    return Sample(completed[0], notes=busiest(result.threads))
+
+
+def wrk(kind: str, seconds: float, folder: Path, _bench: object) -> Sample:
+    """What wrk says, and how much of their core it and the servers took."""
+    wanted = scenario(kind, seconds)
+    service, program = served(wanted), ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{round(seconds)}s"]
+    asking = [*program, "-H", "Connection: close", f"http://{service.address}:{service.port}/"]
+    with standing(wanted) as bench, program_ends(bench, service) as (client, servers), ExitStack() as running:
+        members = list[int]()
+        for number, (address, netns) in enumerate(servers.items()):
+            stem = folder / f"{kind}-server-{number}"
+            stem.with_suffix(".conf").write_text(server(stem, [b for b in service.backends if b.address == address]))
+            command = ["nginx", "-e", f"{stem}.errors", "-c", f"{stem}.conf"]
+            members += running.enter_context(peer(command, CORE, stem.with_suffix(".log"), netns)).members()
+        time.sleep(SETTLE_S)
+        bracket = bench.bracket()
+        bracket.open()
+        client_runs = running.enter_context(peer(asking, CORE, folder / f"{kind}-wrk.log", client))
+        time.sleep(seconds / 4)
+        with CpuMeter([*members, *client_runs.members()], (CORE,)) as meter:
+            time.sleep(seconds / 2)
+        said = client_runs.ended(seconds + 20)
+        threads = device_of(wanted).loads(bracket.close().flat(), seconds)
+    return Sample(told(said), meter.share, meter.kernel_share, busiest(threads))
+
+
+def server(stem: Path, backends: Sequence[Backend]) -> str:
+    """The configuration of an HTTP server for all backends of one address."""
+    listening = " ".join(f"listen {backend.end} backlog=4096;" for backend in backends)
+    answer = f"server {{ {listening} location / {{ return 200 ok; }} }}"
+    return (
+        f"daemon off; master_process off; pid {stem}.pid; error_log {stem}.errors error;\n"
+        "events { worker_connections 512; }\n"
+        f"http {{ access_log off; keepalive_timeout 0; {answer} }}\n"
+    )
+
+
+def told(said: str) -> float:
+    """Requests a second, as wrk prints them. Raises RuntimeError where it says none, or that some failed."""
+    failed = _ERRORS.search(said)
+    if failed and any(int(failed[number]) for number in (1, 4)):
+        raise RuntimeError(f"wrk says {failed[0]}")
+    if not (rate := _RATE.search(said)) or not float(rate[1]):
+        raise RuntimeError(f"wrk was not answered: {' | '.join(said.splitlines()[-3:])}")
+    return float(rate[1])
+
+
+def busiest(threads: Sequence[ThreadLoad]) -> dict[str, float]:
+    """The note of the share of the balancer's busiest thread; none where it is not known."""
+    shares = [thread.busy_share for thread in threads if thread.busy_share is not None]
+    return {"balancer busy %": 100 * max(shares)} if shares else {}
+
+
+def absent(kind: str, seconds: float) -> str | None:
+    """What this machine lacks for the balancer; None: nothing."""
+    wanted = scenario(kind, seconds)
+    lacking = (f"{probe.name}: {probe.detail}" for probe in device_of(wanted).needs(wanted, Local()) if not probe.ok)
+    return next(lacking, None)
+
+
+def contests(folder: Path, seconds: float) -> Iterator[Contest]:
+    """One for each kind of balancer."""
+    for kind in KINDS:
+        work, lacks = f"connections a second through {kind}", absent(kind, seconds)
+        contenders = (
+            Contender("pinchpoint", partial(ours, kind, seconds), lacks),
+            Contender(
+                "wrk", partial(wrk, kind, seconds, folder), lacks or NO_SERVERS.get(kind) or missing("wrk", "nginx")
+            ),
+        )
+        against = None if kind in NO_SERVERS else "wrk"
+        aims = (Aim("ratio", LEAST), Aim("ratio", MOST, at_most=True)) if against else ()
+        remark = NO_SERVERS.get(kind, "where wrk's core is full, it is what wrk can")
+        yield Contest(work, "connections", contenders, (Line(work, "pinchpoint", against, aims, remark),))
+
+
+def main() -> int:
+    """Measure and print."""
+    arguments = engine_rows.chosen(engine_rows.options(__doc__, ROUNDS))
+    cpu.end_on_signals()
+    with machine_lock(Local()), tempfile.TemporaryDirectory() as name:
+        rows = list(contests(Path(name), SMOKE_S if arguments.smoke else STEADY_S))
+        outcomes = engine_rows.hold_all(rows, arguments.rounds, arguments.only)
+    engine_rows.tell(outcomes, arguments.rounds, arguments.json)
+    return engine_rows.exit_code(outcomes, arguments.smoke)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except PinchpointError as error:
+        sys.exit(str(error))

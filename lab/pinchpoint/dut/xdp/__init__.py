@@ -1,0 +1,256 @@
+"""A balancer in XDP between two veth ports: the kernel runs a small program for each frame that comes to the clients'
+port, before its stack sees the frame.
+
+`pinchpoint-engine balance-xdp` loads the program and holds it there. A segment to the virtual server gets the Ethernet
+address of the backend to which a table of Maglev's hash leads, and leaves by the servers' port; backends answer the
+client themselves. It has no state: no table can be full, and a flush has nothing to forget. The kernel answers those
+who ask for the service's address.
+
+Or the program is one of the user's, in an object file, that `ip link` attaches, and entries of its maps are set by
+bpftool. What it counts is its own affair. Sources: Eisenbud et al., Maglev, NSDI 2016; bpf-helpers(7), ip-link(8),
+bpftool-map(8).
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from pinchpoint.bench.actions import ask_relay
+from pinchpoint.bench.requirements import Probe, command
+from pinchpoint.bench.resource import AnyResource, Command, Relay
+from pinchpoint.dut import addresses, attach, checks, softirq
+from pinchpoint.dut.device import Bench, Keys, Pages, RawScenario, Read, Types, dut_of, programs
+from pinchpoint.dut.services import Services, served
+from pinchpoint.host.interface import Host
+from pinchpoint.keys import kinds
+from pinchpoint.keys.key import Key, Table, Unset
+from pinchpoint.keys.reader import Values
+from pinchpoint.model.hops import HopGraph, Place
+from pinchpoint.model.limits import Limit, Resource
+from pinchpoint.model.scenario import DIRECT_MAC, Guest, Mode, Port, Scenario, Scheduler
+from pinchpoint.observe.relay import parse_account
+from pinchpoint.observe.snapshot import Collector, Snapshot
+
+PROCESS: Final = "xdp"
+COMMAND: Final = "balance-xdp"  # of the engine
+OWN_MAC: Final = "02:00:00:00:0a:01"  # from which frames leave to the backends
+_MOST_ENTRIES: Final = 4096
+
+
+class Attach(StrEnum):
+    """Where the kernel runs a program."""
+
+    GENERIC = "generic"  # in the stack, behind the driver
+    NATIVE = "native"  # in the driver
+
+
+_WORDS: Final = {Attach.GENERIC: "xdpgeneric", Attach.NATIVE: "xdpdrv"}  # of ip-link(8)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An entry of a map; bytes in hexadecimal digits."""
+
+    name: str  # of the map
+    key: str
+    value: str
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """What sets it."""
+        key, value = ([text[at : at + 2] for at in range(0, len(text), 2)] for text in (self.key, self.value))
+        return ("bpftool", "map", "update", "name", self.name, "key", "hex", *key, "value", "hex", *value)
+
+
+@dataclass(frozen=True)
+class XdpDut(softirq.KernelDut):
+    """A program at a port, and the CPUs on which the kernel runs it."""
+
+    cpus: tuple[int, ...]
+    object: str | None = None  # None: the engine's own program
+    section: str = "xdp"
+    attach: str = Attach.GENERIC.value
+    entries: tuple[Entry, ...] = ()
+    kind: str = "xdp"
+
+
+class Account(msgspec.Struct, frozen=True, tag=COMMAND):
+    """What the engine prints of the program."""
+
+    balanced: int  # segments that were sent to a backend
+
+
+class Balanced(Collector):
+    """What the program counts."""
+
+    name = "xdp"
+
+    def __init__(self, host: Host, process: Relay, port: str) -> None:
+        """`port`: at which it is."""
+        self._host, self._process, self._port = host, process, port
+
+    def read(self, at_s: float) -> Snapshot:
+        """`xdp/port/NAME/balanced`: segments of the service that came to the port and were sent to a backend."""
+        told = parse_account(ask_relay(self._process, self._host), Account, "XDP balancer")
+        return Snapshot(at_s, {f"xdp/port/{self._port}/balanced": told.balanced})
+
+
+class Stateless:
+    """A balancer that remembers no connection."""
+
+    def limits(self) -> tuple[Limit, ...]:
+        """The backlog of its CPUs, and what stands before its ports."""
+        backlog = Limit(Resource.SOFTIRQ, None, None, "netdev_max_backlog", refused=("host/link/*/rx_dropped",))
+        return backlog, softirq.QDISC
+
+    def flush(self) -> None:
+        """There is nothing to forget."""
+
+    def tracked(self) -> int:
+        """No connection."""
+        return 0
+
+
+class XdpLive(softirq.KernelLive):
+    """A program that is attached."""
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__(bench)
+        self._process = process(bench, ())
+
+    def own(self) -> list[Collector]:
+        """The counter of the engine's program."""
+        if dut_of(self._scenario, XdpDut).object:
+            return []
+        return [Balanced(self.places.machine, self._process, served(self._scenario).client_port)]
+
+    def unchanging(self) -> Mapping[str, str]:
+        """Which program is attached, and where."""
+        port = served(self._scenario).client_port
+        (link,) = json.loads(self.run("ip", "-j", "-d", "link", "show", "dev", port))
+        attached = link.get("xdp") or {}
+        program = (attached.get("prog") or {}).get("id")
+        return {f"XDP program of {port}": f"{program}, mode {attached.get('mode')}" if program else "none"}
+
+    def balancer(self) -> Stateless:
+        """It, without any state."""
+        return Stateless()
+
+
+def process(bench: Bench, engine: Sequence[str]) -> Relay:
+    """What loads the program and counts."""
+    service, places = served(bench.scenario), bench.places
+    ends = ("--from", service.client_port, "--to", service.server_port, "--netns", places.dut_netns)
+    macs = [word for number in range(len(service.backends)) for word in ("--backend", DIRECT_MAC.format(number))]
+    argv = (*engine, COMMAND, *ends, "--service", service.end, "--own", OWN_MAC, *macs)
+    pairs = [(service.client_port, service.server_port)]
+    return attach.engine_process(places, PROCESS, argv, pairs, bench.scenario.dut.cpus[0], awaited=True)
+
+
+class XdpBench(softirq.KernelBench):
+    """One bench of a balancer in XDP, planned."""
+
+    live_type = XdpLive
+
+    def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
+        """Ports, the service's address, the program."""
+        return [
+            *softirq.ports(self.scenario, self.places, pages),
+            *addresses.ip_batch(self.places, "addresses.ip", addresses.batch(served(self.scenario))),
+            *self._program(engine),
+        ]
+
+    def _program(self, engine: Sequence[str]) -> list[AnyResource]:
+        dut, netns = dut_of(self.scenario, XdpDut), self.places.dut_netns
+        if dut.object is None:
+            return [process(self, engine)]
+        port, word = served(self.scenario).client_port, _WORDS[Attach(dut.attach)]
+        link = ("ip", "-n", netns, "link", "set", "dev", port, word, "obj", dut.object, "sec", dut.section)
+        return [Command(link), *(Command(entry.argv) for entry in dut.entries)]
+
+
+class XdpDevice(softirq.KernelDevice):
+    """The kind `xdp`: a program of the engine's at a port, with direct return."""
+
+    bench_type = XdpBench
+    forwards = Place("XDP program", ("xdp/port/{port}/balanced",), softirq.SENT_OR_DROPPED)
+    settles = (*softirq.SETTLES, "xdp/")
+
+    def read(self, raw: RawScenario) -> Callable[[], Read]:
+        """Its program, entries of maps, ports."""
+        self.check(raw)
+
+        def made() -> Read:
+            entries = tuple(Entry(**entry.values) for entry in raw.arrays["map"])
+            return Read(XdpDut(**raw.dut, entries=entries), tuple(Port(**port.values) for port in raw.ports))
+
+        return made
+
+    def check(self, raw: RawScenario) -> None:
+        """Two ports and a service; the engine's own program has no maps to be set, and one place."""
+        super().check(raw)
+        if not raw.dut.get("object"):
+            for entry in raw.arrays["map"]:
+                raw.problem(entry.at, "expected none without dut.object: the engine fills the maps of its own program")
+            if raw.dut.get("attach") == Attach.NATIVE:
+                raw.mismatch(("dut", "attach"), f'"{Attach.GENERIC}" without dut.object', Attach.NATIVE.value)
+        checks.two_ports(raw)
+        if raw.measure and not raw.tables.get("service"):
+            problem = f'expected a measure that opens connections where dut.kind is "{self.kind}": it only balances'
+            raw.problem(("measure",), problem)
+
+    def why_no_guest(self, dut: Values) -> str:
+        """The engine, which loads it, runs on this machine."""
+        return "the engine loads its program into this machine's kernel"
+
+    def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
+        """Its programs, and receive packet steering; the object file, and what sets entries of its maps."""
+        yield from self.probes(host)
+        dut = dut_of(scenario, XdpDut)
+        if dut.object is not None:
+            there = host.exists(dut.object)
+            detail = dut.object if there else f"{dut.object}: missing"
+            yield Probe("dut.object", there, detail, "give the path of an object file on the bench's host")
+        if dut.entries:
+            yield command(host, "bpftool", "bpftool")
+
+    def graph(self, scenario: Scenario) -> HopGraph:
+        """From port to port, by the counter of the engine's program; another's are not known."""
+        if dut_of(scenario, XdpDut).object is None:
+            return super().graph(scenario)
+        places = softirq.RECEIVE, softirq.forwarding("XDP program"), softirq.QUEUES, softirq.SEND
+        return HopGraph(softirq.REFUSED, places, self.settles)
+
+    def probes(self, host: Host, guest: Guest | None = None) -> Iterator[Probe]:
+        """The same for every scenario."""
+        yield from programs(host, {"ip": "iproute2", "taskset": "util-linux"})
+        yield softirq.steering(host)
+
+
+_HEX = kinds.matching("(?:[0-9A-Fa-f]{2}){1,256}", 'bytes in hexadecimal digits, like "0a000064"')
+_KEYS = Keys(
+    dut=(
+        softirq.CPUS,
+        Key("object", kinds.absolute_path(),
+            "An object file with an XDP program of your own, attached to the clients' port in the place of the "
+            "engine's. Taken from the command line only (`--set dut.object=/path/to/lb.o`): a file must not choose "
+            "what runs in the kernel.", Unset("the engine's own"), command_line_only=True),
+        Key("section", kinds.matching("[A-Za-z0-9_./-]{1,64}", "the name of a section"), "Its section.", "xdp"),
+        Key("attach", kinds.word(*Attach),
+            '"generic": in the stack, behind the driver; "native": in the driver, for `dut.object`.',
+            Attach.GENERIC.value),
+    ),
+    arrays=(
+        Table("map", "An entry of a map of `dut.object`, set once the program is attached (bpftool-map(8)).", (
+            Key("name", kinds.matching("[A-Za-z0-9_.]{1,15}", "the name of a map"), "The map."),
+            Key("key", _HEX, "Bytes of the key."),
+            Key("value", _HEX, "Bytes of the value."),
+        ), at_most=_MOST_ENTRIES),
+    ),
+    services=Services((Scheduler.HASH,), (Mode.DIRECT,)),
+)  # fmt: skip
+DEVICE = XdpDevice("xdp", "a balancer in XDP: Maglev's hash, direct return", Types(XdpDut), _KEYS)

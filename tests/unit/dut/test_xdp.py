@@ -1,0 +1,80 @@
+"""A balancer in XDP: what is planned, what is read."""
+
+from dataclasses import replace
+from pathlib import PurePosixPath
+
+import pytest
+from support import scenario_of
+
+from pinchpoint.bench.resource import Command, Relay, TextFile
+from pinchpoint.dut import registry, xdp
+from pinchpoint.dut.device import Pages
+from pinchpoint.dut.places import Places
+from pinchpoint.host.local import Local
+from pinchpoint.model.errors import InputError
+from pinchpoint.model.limits import Resource
+
+PLACE = PurePosixPath("/run/pinchpoint/b1")
+
+
+def bench(**changes):
+    wanted = scenario_of("xdp", dut="cpus = [3]")
+    wanted = replace(wanted, dut=replace(wanted.dut, **changes))
+    return registry.device_of(wanted).bench(wanted, Places("b1", PLACE, Local()))
+
+
+def test_the_engine_holds_the_program_at_the_clients_port():
+    planned = bench().resources(Pages(10, 10), ["engine"])
+    (process,) = [resource for resource in planned if isinstance(resource, Relay)]
+    words = " ".join(process.argv)
+    assert words.startswith("engine balance-xdp --from left --to right --netns ")
+    assert "--service 10.0.0.100:80 --own 02:00:00:00:0a:01" in words
+    assert words.endswith("--backend 02:00:00:00:0b:00 --backend 02:00:00:00:0b:01")
+    assert (process.cpu, process.awaited) == (3, True)
+    (batch,) = [resource for resource in planned if isinstance(resource, TextFile) and resource.path.endswith(".ip")]
+    assert "address add 10.0.0.100/32 dev left" in batch.lines, "so that the kernel answers who asks for it"
+
+
+def test_a_program_of_the_user_s_is_attached_by_ip_and_its_maps_are_set():
+    entry = xdp.Entry("backends", "00000001", "02000000")
+    own = bench(object="/tmp/lb.o", section="lb", attach="native", entries=(entry,))
+    planned = own.resources(Pages(10, 10), ["engine"])
+    assert not [resource for resource in planned if isinstance(resource, Relay)]
+    link, entries = (resource.argv for resource in planned[-2:] if isinstance(resource, Command))
+    assert link[3:] == ("link", "set", "dev", "left", "xdpdrv", "obj", "/tmp/lb.o", "sec", "lb")
+    assert " ".join(entries) == "bpftool map update name backends key hex 00 00 00 01 value hex 02 00 00 00"
+    assert "xdp/port/{port}/balanced" not in {
+        counter for place in registry.device("xdp").graph(own.scenario).places for counter in place.entered
+    }
+
+
+def test_without_an_object_there_are_no_maps_to_set_and_one_place():
+    with pytest.raises(InputError, match=r"expected none without dut\.object"):
+        scenario_of("xdp", more='[[map]]\nname = "m"\nkey = "00"\nvalue = "00"\n')
+    with pytest.raises(InputError, match=r'dut\.attach: expected "generic" without dut\.object'):
+        scenario_of("xdp", dut='attach = "native"')
+    with pytest.raises(InputError, match=r"dut\.object"):
+        scenario_of("xdp", dut='object = "/tmp/lb.o"')
+
+
+def test_its_counter_is_read_by_the_port_at_which_it_is(monkeypatch):
+    monkeypatch.setattr(xdp, "ask_relay", lambda *_: '{"type":"balance-xdp","balanced":12}')
+    assert xdp.Balanced(Local(), None, "left").snapshot().counters == {"xdp/port/left/balanced": 12}
+
+
+def test_it_remembers_no_connection():
+    balancer = xdp.Stateless()
+    balancer.flush()
+    assert (balancer.tracked(), [limit.resource for limit in balancer.limits()]) == (
+        0,
+        [Resource.SOFTIRQ, Resource.QDISC],
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [('[guest]\nkernel = "qemu"\n', "into this machine's kernel"), ('[[host]]\nname = "h"\n', "host")],
+)
+def test_what_it_cannot_is_refused(more, words):
+    with pytest.raises(InputError, match=words):
+        scenario_of("xdp", more=more)
