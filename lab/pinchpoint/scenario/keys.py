@@ -129,8 +129,9 @@ ENGINE = Table(
     "The traffic engine.",
     (
         Key("cpus", kinds.cpus(),
-            "CPUs of the engine; the ports are dealt to them in turn, so there may be no more CPUs than ports. None "
-            "may be a CPU of a device that polls; of another one only with the measures bandwidth, rr, crr and build.",
+            "CPUs of the engine; the ports are dealt to them in turn, so there may be no more CPUs than ports, except "
+            "where a [service] is loaded: each CPU has a queue of both ports, as far as these have several. None may "
+            "be a CPU of a device that polls; of another one only with the measures bandwidth, rr, crr and build.",
             [0]),
         Key("memory_mb", kinds.integer(64, 1_048_576),
             "Hugepage memory of the engine, MiB (with DPDK only).", ENGINE_MEMORY_MB),
