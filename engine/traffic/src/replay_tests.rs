@@ -171,7 +171,10 @@ fn frames_without_signature_are_counted_where_they_are_expected_and_foreign_else
     let closed = account.close();
     let received = |k: usize| closed.streams[k].as_ref().unwrap().counts.received;
     assert_eq!((received(0), received(1)), (0, 1));
-    let ports = closed.ports.iter().map(|port| (port.received, port.foreign));
+    let ports = closed
+        .ports
+        .iter()
+        .map(|port| (port.received, port.foreign));
     assert_eq!(ports.collect::<Vec<_>>(), [(0, 1), (1, 1)]);
 }
 
