@@ -430,7 +430,7 @@ class Scenario:
     @property
     def links(self) -> tuple[Link, ...]:
         """All of its bench, those of its ports first."""
-        return tuple(self.link(part) for part in (*self.ports, *self.hosts))
+        return (*map(self.link, self.ports), *map(self.link, self.hosts))
 
     @property
     def is_cabled(self) -> bool:

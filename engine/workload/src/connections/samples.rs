@@ -118,7 +118,7 @@ impl Joined {
             if is_same {
                 let mut all = self.waiting.iter_mut().filter_map(VecDeque::pop_front);
                 let first = all.next()?;
-                return Some(all.fold(first, Sample::with));
+                return Some(all.fold(first, |sum, other| sum.with(&other)));
             }
         }
     }
@@ -126,7 +126,7 @@ impl Joined {
 
 impl Sample {
     /// With what another core has counted until the same time, to a millisecond.
-    fn with(mut self, other: Self) -> Self {
+    fn with(mut self, other: &Self) -> Self {
         self.passed_ns = self.passed_ns.max(other.passed_ns);
         self.counts.merge(&other.counts);
         add(&mut self.backends, &other.backends);
