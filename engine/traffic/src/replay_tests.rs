@@ -87,7 +87,7 @@ fn a_signature_stands_where_there_is_payload_and_nothing_else_changes() {
         (arp, false),
         (vec![9; 5], false),
     ] {
-        let replay = replay(&[captured.clone()], true);
+        let replay = replay(std::slice::from_ref(&captured), true);
         assert_eq!(replay.counts(), (1, u64::from(signed)), "{captured:?}");
         let mut program = FrameProgram::replay(replay, 3, 1);
         let made = sent(&mut program, 1, 1).remove(0);

@@ -62,9 +62,9 @@ TOPICS: Mapping[str, tuple[click.Command, ...]] = {
 
 EPILOG = """\b
 Exit codes:
-  0 done              3 machine lacks something  6 device died  130 interrupted
-  1 fault found, bug  4 bench not built          7 results not written
-  2 bad input         5 engine failed            8 worse  9 undecided
+  0 done              3 requirement missing  6 device died  130 interrupted
+  1 fault found, bug  4 bench not built      7 results not written
+  2 bad input         5 engine failed        8 worse  9 undecided
 Each command has --help; `man pinchpoint` has the environment variables, too.
 """
 ABOUT = """A performance lab for virtual switches and load balancers: what they carry without loss, and what pinched it.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from math import comb
 
 from pinchpoint.findings import comparing, differences
-from pinchpoint.findings.comparing import SCHEMA, UNPROBED, Margin, Reading, in_mode, in_order, modes_of, readings
+from pinchpoint.findings.comparing import UNPROBED, Margin, Reading, in_mode, in_order, modes_of, readings
 from pinchpoint.model.comparison import (
     Compared,
     Comparison,

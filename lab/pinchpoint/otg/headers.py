@@ -88,6 +88,11 @@ def varying_address(leaf: Leaf, *, random: bool) -> Choice:
     return _pattern({**varying(leaf, random=random, top=(1 << 32) - 1).options, "auto": Refused("no DHCP")})
 
 
+def _unassigned(leaf: Leaf) -> Choice:
+    """A pattern of values that a control plane could assign elsewhere."""
+    return _pattern({**varying(leaf).options, "auto": Refused("no control plane assigns it")})
+
+
 def constant(leaf: Kind, *, auto: bool = False) -> Choice:
     """A field with one value for all frames."""
     return _pattern({"value": leaf, **dict.fromkeys(_VARYING, Refused(FIXED))}, FILLED_IN if auto else "")
@@ -202,14 +207,14 @@ HEADERS: Final[Mapping[str, HeaderKind]] = {
     "vxlan": HeaderKind(Vxlan, 8, {
         "flags": HeaderField(always(8, "a network identifier is sent (RFC 7348)")),
         "reserved0": HeaderField(always(0, "reserved (RFC 7348)")),
-        "vni": HeaderField(varying(bits(24)), "vni"),
+        "vni": HeaderField(_unassigned(bits(24)), "vni"),
         "reserved1": HeaderField(always(0, "reserved (RFC 7348)")),
     }),
     "gre": HeaderKind(Gre, 4, {
         "checksum_present": HeaderField(always(0, "no checksum is sent")),
         "reserved0": HeaderField(always(0, "reserved (RFC 2784)")),
         "version": HeaderField(always(0, "of RFC 2784")),
-        "protocol": HeaderField(constant(only((0x0800, 0x86DD, 0x6558), "the header that follows decides"))),
+        "protocol": HeaderField(constant(only((0x0800, 0x86DD, 0x6558), "the header that follows decides"), auto=True)),
         "checksum": HeaderField(Refused("no checksum is sent")),
         "reserved1": HeaderField(Refused("it comes with a checksum")),
     }),

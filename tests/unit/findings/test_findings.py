@@ -170,7 +170,7 @@ def test_cost_names_the_cycles_and_how_much_of_the_loss_they_explain() -> None:
 def test_cost_leaves_open_what_a_ceiling_hides() -> None:
     curves = _costing("base", 1600, 1.5e6), _costing("raw", 400, 4e6, Bound.AT_LEAST)
     (text,) = _texts(study("cost", against="raw"), *curves)
-    assert "measured: at least 2.67 x lower (the generator ended first" in text and "explain 100" not in text
+    assert "measured: at least 2.67 x lower (the generator was the limit" in text and "explain 100" not in text
 
 
 def test_cost_without_rates_still_tells_the_cycles_and_without_cycles_nothing() -> None:

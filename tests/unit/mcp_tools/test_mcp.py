@@ -17,6 +17,7 @@ from served import SHIPPED, explanation, keep
 from pinchpoint.cli.main import main
 from pinchpoint.host.interface import Host
 from pinchpoint.mcp.server import ABOUT, McpTools, server_of, visible
+from pinchpoint.model.warning import Warn
 from pinchpoint.serve.acts import Acts
 from pinchpoint.serve.index import Index
 from pinchpoint.serve.shelf import Shelf
@@ -41,7 +42,7 @@ class Commands(Host):
 def root(tmp_path):
     """Two runs alike, one of them with an explanation and a hostile title."""
     info, result, trials = sample_run()
-    first = replace(result.scenarios[0], title=HOSTILE, warnings=(HOSTILE,))
+    first = replace(result.scenarios[0], title=HOSTILE, warnings=(Warn.OTHER.of(HOSTILE),))
     told = replace(result, scenarios=(first, *result.scenarios[1:]), explanations=(explanation(first.scenario),))
     keep(tmp_path / "runs", "one", (info, result, trials))
     keep(tmp_path / "runs", "two", (info, told, trials))
@@ -87,7 +88,7 @@ def test_the_client_is_told_that_texts_are_data(root):
 
 
 def test_runs_are_listed_shown_and_compared_as_stored(root):
-    assert [row["id"] for row in called(root, "runs")["runs"]] == ["two", "one"]
+    assert {row["id"] for row in called(root, "runs")["runs"]} == {"one", "two"}
     assert "### Pinchpoint: one" in called(root, "show", {"run": "one"})["report"]
     compared = called(root, "compare", {"a": "one", "b": "two"})["comparison"]
     assert [part["a"] for part in compared["scenarios"]] == [point.scenario for point in sample_run()[1].scenarios]

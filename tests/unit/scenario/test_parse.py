@@ -110,7 +110,7 @@ def test_meters_and_groups_are_read_as_the_switch_dumps_them() -> None:
     groups = 'groups = """\nOFPST_GROUP_DESC reply (OF1.5) (xid=0x2):\n group_id=7,type=all,bucket=output:{right}\n"""'
     text = dumped("meter:1,group:7").replace("[[port]]", f"{meters}\n{groups}\n[[port]]", 1)
     (bridge,) = parse(text, "x.toml").dut.bridges
-    assert [(meter.text, meter.line) for meter in bridge.meters] == [("meter=1 pktps bands= type=drop rate=1000", 14)]
+    assert [(meter.text, meter.line) for meter in bridge.meters] == [("meter=1 pktps bands= type=drop rate=1000", 13)]
     assert [group.text for group in bridge.groups] == ["group_id=7,type=all,bucket=output:{right}"]
     assert len(bridge.rules) == 3
 

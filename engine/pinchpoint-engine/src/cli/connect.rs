@@ -16,7 +16,6 @@ use pinchpoint_workload::connections::schedule::Schedule;
 use pinchpoint_workload::connections::server::Server;
 use pinchpoint_workload::connections::work::{ClientEnd, Connections};
 use std::fs::File;
-use std::slice;
 use std::sync::mpsc::channel;
 
 /// A reply that does not fit is lost, as in a device: nothing waits for it.
@@ -99,7 +98,7 @@ pub(super) fn serve(args: &ServeArgs, out: &mut File) -> Result<u8, Failure> {
 
 /// The cores that the command line names.
 fn cores<'a>(several: Option<&'a CoreList>, args: &'a StandingArgs) -> &'a [usize] {
-    let one = || args.core.as_ref().map_or(&[][..], slice::from_ref);
+    let one = || args.core.as_slice();
     several.map_or_else(one, |cores| cores.0.as_slice())
 }
 

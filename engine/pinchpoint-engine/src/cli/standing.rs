@@ -20,7 +20,6 @@ use pinchpoint_worker::{Clock, Settings, Worker, WorkerPort};
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::{self, BufRead};
-use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Barrier, OnceLock};
@@ -114,7 +113,7 @@ where
     A: Send + 'static,
 {
     let cores = Cores {
-        numbers: args.core.as_ref().map_or(&[][..], slice::from_ref),
+        numbers: args.core.as_slice(),
         linked: false,
     };
     run_on(args, &cores, patience_ns, out, vec![make], report)
