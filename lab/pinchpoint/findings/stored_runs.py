@@ -27,7 +27,7 @@ from pinchpoint.model.effective import by_name, group_of
 from pinchpoint.model.errors import InputError, choices
 from pinchpoint.model.groups import grouped
 from pinchpoint.model.measurement import CONFIDENCE, ratio
-from pinchpoint.model.result import RunInfo, RunResult, ScenarioResult
+from pinchpoint.model.result import SCHEMA, RunInfo, RunResult, ScenarioResult
 from pinchpoint.stats.estimate import estimate
 
 _GUESTS_KERNEL = "guest.kernel"  # among the settings in force
