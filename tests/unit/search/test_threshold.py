@@ -1,5 +1,6 @@
 """Our own search on the simulated bench: the load at which half of the trials lose, whatever the reason."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -75,9 +76,11 @@ def paused(per_second: float, length_s: float, **changes: object) -> Truth:
     ids=["most trials meet a pause", "and the level has noise", "a smaller ring", "few trials meet one"],
 )
 def test_a_pause_that_half_of_the_trials_meet_bounds_the_rate_where_the_ring_bears_it(truth, literal_fps) -> None:
-    lower, estimate, upper = assert_found(short(truth))
-    assert lower <= literal_fps * 1.001 and upper >= literal_fps * 0.999
-    assert estimate == pytest.approx(literal_fps, rel=0.03)
+    rates = [assert_found(short(replace(truth, seed=seed))) for seed in range(3)]
+    held = [lower <= literal_fps * 1.001 and upper >= literal_fps * 0.999 for lower, _, upper in rates]
+    assert sum(held) >= 2, "an interval of 95 % misses one in twenty"
+    for _, estimate, _ in rates:
+        assert estimate == pytest.approx(literal_fps, rel=0.03)
 
 
 def test_where_about_half_of_the_trials_lose_over_a_wide_range_the_interval_is_wide() -> None:
@@ -182,13 +185,16 @@ def test_where_most_trials_lose_at_the_lowest_load_the_loss_ratio_is_the_ndr_and
 
 def test_a_small_ratio_that_is_lost_at_any_load_stands_beside_the_literal_rate() -> None:
     """Of trials of 0.2 s at 347 kpps half lose one of a hundred thousand frames."""
-    bench = Bench(Truth(CAPACITY, random_loss=RandomLoss(1e-5)), slices=SLICES)
-    ndr, pdr = searched(bench, trial_duration_s=0.2, max_traffic_s=16.0).rates
-    lower, _, upper = assert_found(ndr)
-    assert lower <= 346_574 <= upper
-    assert ndr.floor is not None and ndr.floor.lower <= 1e-5 <= ndr.floor.upper
-    assert assert_found(pdr)[1] == pytest.approx(CAPACITY / 0.995, rel=0.02)
-    assert pdr.floor is None
+    held = []
+    for seed in range(3):
+        bench = Bench(Truth(CAPACITY, random_loss=RandomLoss(1e-5), seed=seed), slices=SLICES)
+        ndr, pdr = searched(bench, trial_duration_s=0.2, max_traffic_s=16.0).rates
+        lower, _, upper = assert_found(ndr)
+        held.append(lower <= 346_574 <= upper)
+        assert ndr.floor is not None and ndr.floor.lower <= 1e-5 <= ndr.floor.upper
+        assert assert_found(pdr)[1] == pytest.approx(CAPACITY / 0.995, rel=0.02)
+        assert pdr.floor is None
+    assert sum(held) >= 2
 
 
 def test_of_a_policers_bucket_the_sustained_rate_is_published_and_the_rested_one_stands_beside_it() -> None:
@@ -396,8 +402,9 @@ def test_drops_that_no_counter_names_count_like_any_other() -> None:
 def test_a_pdr_is_never_below_the_ndr(seed: int) -> None:
     truth = Truth(CAPACITY, noise=0.003, stalls=(Stalls(StallKind.ENGINE, 10, 0.003),), seed=seed)
     ndr, pdr = searched(Bench(truth), max_traffic_s=15.0).rates
-    for low, high in zip(assert_found(ndr), assert_found(pdr), strict=True):
-        assert low <= high
+    assert (ndr.status, pdr.status) == (RateStatus.FOUND, RateStatus.FOUND)
+    for name in ("lower_fps", "estimate_fps", "upper_fps"):  # no upper end: the generator was not faster
+        assert (getattr(ndr, name) or math.inf) <= (getattr(pdr, name) or math.inf), name
 
 
 def test_a_resumed_search_follows_the_stamps_of_its_trials_to_the_same_loads() -> None:
