@@ -6,13 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from pinchpoint.bench.requirements import Probe
+from pinchpoint.dut import vm_bench
 from pinchpoint.dut.device import Device
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.vm import suited
 from pinchpoint.host.guest_kernels import AUTO, KERNELS, GuestKernels, booted
 from pinchpoint.host.interface import Host
 from pinchpoint.host.machines import Machines
-from pinchpoint.host.numa import Topology
+from pinchpoint.host.numa import Topology, read_topology
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.scenario import Between, NumaPlacement, Point, Scenario
 
@@ -120,6 +121,12 @@ def _on(topology: Topology, node: int, wanted: Sequence[int], taken: Sequence[in
     free = [cpu for cpu in here if cpu not in taken] + [cpu for cpu in dict.fromkeys(taken) if cpu in here]
     kept = [cpu for cpu in wanted if cpu in here]
     return tuple(sorted([*kept, *(cpu for cpu in free if cpu not in kept)][: len(wanted)]))
+
+
+def topology_of(scenario: Scenario, host: Host) -> Topology:
+    """The NUMA nodes among which its CPUs are: those of its bench's host, or of the guest that has the whole bench."""
+    guest = scenario.guest
+    return vm_bench.topology(guest) if guest and scenario.holds_bench else read_topology(host)
 
 
 def placed(scenario: Scenario, topology: Topology) -> Placed:
@@ -233,7 +240,10 @@ def daemon_nodes(scenario: Scenario, topology: Topology) -> tuple[int, ...] | No
 def alike_there(units: Sequence[Scenario], machines: Machines) -> dict[str, str]:
     """The same, on the host of each unit's bench; where that is not connected, none are alike."""
     reasons: dict[str, str] = {}
-    for remote in dict.fromkeys(unit.remote for unit in units):
+    on_hosts = [unit for unit in units if not unit.holds_bench]
+    for remote in dict.fromkeys(unit.remote for unit in on_hosts):
         if (topology := machines.topology(remote)) is not None:
-            reasons |= alike([unit for unit in units if unit.remote == remote], topology)
+            reasons |= alike([unit for unit in on_hosts if unit.remote == remote], topology)
+    for guest in dict.fromkeys(unit.guest for unit in units if unit.guest and unit.holds_bench):
+        reasons |= alike([unit for unit in units if unit.guest == guest], vm_bench.topology(guest))
     return reasons

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from pinchpoint.host.guest import Guest
+from pinchpoint.host.guest import BenchGuest, Guest
 from pinchpoint.host.interface import Host
 from pinchpoint.host.processes import ENVIRONMENT_MARK
 from pinchpoint.model.scenario import EngineSite
@@ -21,7 +21,12 @@ class Places:
 
     @property
     def machine(self) -> Host:
-        """The machine on which the bench stands: the device's host, or that of its guest."""
+        """The machine on which the bench stands: the device's host; of a guest with the device alone, that outside."""
+        return self.host if isinstance(self.host, BenchGuest) else self.outside
+
+    @property
+    def outside(self) -> Host:
+        """The machine on which a guest is a process, and whose files it sees; without a guest `machine`."""
         return self.host.machine if isinstance(self.host, Guest) else self.host
 
     def at(self, site: EngineSite | None) -> Host:

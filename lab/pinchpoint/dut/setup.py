@@ -15,7 +15,7 @@ from pinchpoint.bulk.making import veth_resources
 from pinchpoint.dut import remote_endpoints
 from pinchpoint.dut.attach import HEADERS, HUGEPAGE_MB, mtu, pci_arguments
 from pinchpoint.dut.device import Attachment, Bench, Live, Pages
-from pinchpoint.dut.placement import chosen, daemon_nodes, placed
+from pinchpoint.dut.placement import chosen, daemon_nodes, placed, topology_of
 from pinchpoint.dut.places import Places
 from pinchpoint.dut.registry import device_of
 from pinchpoint.engine import protocol
@@ -23,7 +23,6 @@ from pinchpoint.engine.process import find_engine
 from pinchpoint.host import hugepages
 from pinchpoint.host.interface import Host
 from pinchpoint.host.machines import Machines
-from pinchpoint.host.numa import read_topology
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.scenario import EngineSite, Scenario
 from pinchpoint.observe.cpu import CpuSteal
@@ -78,7 +77,7 @@ def prepare(
     (scenario,) = chosen([scenario], machines.lab)
     bench_id = secrets.token_hex(3)
     host = machines.opened(scenario.remote)
-    topology = read_topology(host)
+    topology = topology_of(scenario, host)
     scenario, facts = placed(scenario, topology)
     device = device_of(scenario)
     sites = {site.host: machines.opened(site.remote) for site in scenario.engines}
@@ -265,8 +264,9 @@ def _lacking_engine(scenario: Scenario, site: EngineSite, host: Host) -> list[Pr
 
 
 def _lacking(scenario: Scenario, host: Host) -> list[Probe]:
-    cpus = _cpus(scenario)
-    least = 2 if (scenario.ports and not scenario.engines) or scenario.dut.polls else 1  # an engine with ports polls
+    cpus = () if scenario.holds_bench else _cpus(scenario)  # of a guest they are checked as the file is read
+    polls = (scenario.ports and not scenario.engines) or scenario.dut.polls  # an engine with ports does
+    least = 2 if polls and not scenario.holds_bench else 1
     probes = (
         requirements.root(host),
         *device_of(scenario).needs(scenario, host),
@@ -277,8 +277,8 @@ def _lacking(scenario: Scenario, host: Host) -> list[Probe]:
 
 
 def absent_cpus(scenario: Scenario, lab: Host) -> dict[str, frozenset[int]]:
-    """By key the CPUs that cannot be used on the lab's own machine; none of a bench elsewhere."""
-    if scenario.remote:
+    """By key the CPUs that cannot be used on the lab's own machine; none of a bench elsewhere, or in a guest."""
+    if scenario.remote or scenario.holds_bench:
         return {}
     of_dut = next((name for name in vars(scenario.dut) if name.endswith("cpus")), "cpus")
     named: dict[str, tuple[int, ...]] = {} if scenario.engines else {"engine.cpus": scenario.engine.cpus}

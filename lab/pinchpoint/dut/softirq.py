@@ -93,7 +93,7 @@ def cpu_mask(cpus: Sequence[int]) -> str:
 def ports(scenario: Scenario, places: Places, pages: Pages) -> list[AnyResource]:
     """The device's namespace with its ports, their softirqs steered to its CPUs."""
     joined = [*foundation(places, pages), Namespace(places.dut_netns), *veths(scenario, places)]
-    if scenario.guest:  # these CPUs are this machine's
+    if scenario.is_tapped:  # these CPUs are this machine's
         return joined
     return [*joined, *steer([port.name for port in scenario.ports], scenario.dut.cpus, places, "rps_cpus")]
 
@@ -244,13 +244,13 @@ class KernelLive(Live):
     def witnesses(self) -> list[Collector]:
         """What the softirqs did."""
         host = self.places.host
-        cpus = self._scenario.dut.cpus if self._scenario.guest is None else sorted(host.cpus())
+        cpus = sorted(host.cpus()) if self._scenario.is_tapped else self._scenario.dut.cpus
         return [CpuTime(host, cpus), Softnet(host, cpus)]
 
     def settings(self) -> Mapping[str, str]:
         """Where the softirqs of each port run. Raises BenchError where they run elsewhere."""
         host, settings = self.places.host, dict[str, str]()
-        for port in self._scenario.ports if self._scenario.guest is None else ():
+        for port in () if self._scenario.is_tapped else self._scenario.ports:
             settings |= steered(host, self.places.dut_netns, port.name, self._scenario.dut.cpus)
         return settings | backlog_of(host)
 

@@ -284,7 +284,7 @@ def _engine_end(end: EngineEnd, bench_id: str, listener: Listener) -> Iterator[N
 @contextmanager
 def _device_bench(setup: Setup, listener: Listener) -> Iterator[Builder]:
     places = setup.places
-    builder = Builder(places.bench_id, places.machine, guest=places.host if isinstance(places.host, Guest) else None)
+    builder = Builder(places.bench_id, places.outside, guest=places.host if isinstance(places.host, Guest) else None)
     try:
         builder.apply(setup.resources, listener.building)
     except CommandFailed as error:

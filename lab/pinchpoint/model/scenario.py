@@ -194,14 +194,34 @@ class Established:
     server_mac: str = "02:00:00:00:00:03"  # of all backends
 
 
+class Holds(StrEnum):
+    """What a guest has of a bench."""
+
+    DEVICE = "device"  # the engine is outside, each port a tap
+    BENCH = "bench"  # everything: device, engine, ends; CPUs are the guest's
+
+
+PROCESSOR: Final = "guest.processor"
+"""Among the settings in force: EMULATED, or REAL with user-mode Linux and KVM."""
+EMULATED: Final = "emulated"
+REAL: Final = "real"
+
+
 @dataclass(frozen=True)
 class Guest:
-    """A kernel of its own on this machine, on which the device runs."""
+    """A kernel of its own on this machine, on which the device runs, or the whole bench."""
 
     kernel: str  # "uml", "qemu", "auto": host/guest_kernels.py
     memory_mb: int
     release: str | None = None  # of the kernel, or the beginning of it: "6.12"; None: the kernel's own choice
-    numa_nodes: int = 1  # each with one virtual CPU
+    numa_nodes: int = 1
+    holds: Holds = Holds.DEVICE
+    cpus: int | None = None  # virtual CPUs, dealt to the nodes evenly; None: one for each node
+
+    @property
+    def virtual_cpus(self) -> int:
+        """How many it has."""
+        return self.cpus or self.numa_nodes
 
 
 _DESTINATION = re.compile(r"(?!-)[A-Za-z0-9._:/@%\[\]-]{1,255}")
@@ -440,6 +460,16 @@ class Scenario:
         """Whether its ports or hosts are at cables that the bench does not make."""
         ends = (*(port.interface for port in self.ports), *(host.interface for host in self.hosts))
         return bool(self.engines) or any(ends)
+
+    @property
+    def holds_bench(self) -> bool:
+        """Whether the whole bench is in its guest: all CPUs are then that guest's."""
+        return self.guest is not None and self.guest.holds is Holds.BENCH
+
+    @property
+    def is_tapped(self) -> bool:
+        """Whether its guest has the device alone: each port is a tap, and `dut.cpus` are outside of the guest."""
+        return self.guest is not None and self.guest.holds is Holds.DEVICE
 
     def is_beside(self, port: Port) -> bool:
         """Whether the engine's end of a port is on the device's host."""

@@ -19,12 +19,13 @@ from pinchpoint.model import units
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.offload import Offload, OffloadTruth
 from pinchpoint.model.result import Ceiling, ScenarioResult
-from pinchpoint.model.scenario import LAB, EngineSite, Remote, Scenario
+from pinchpoint.model.scenario import EMULATED, LAB, PROCESSOR, EngineSite, Remote, Scenario
 from pinchpoint.model.study import Need
 from pinchpoint.run.ceiling import CeilingTest
 
 PlanBench = Callable[[Scenario, Machines], Setup]
 MOST_ATTACHED = 1_000_000  # characters
+OF_EMULATED = "of an emulated processor: it compares with no number of a real one"
 _CLOCKS_AGREE_S = 1.0  # a round trip over a slow link, and then some
 
 
@@ -51,11 +52,12 @@ def run_scenario(
             settings = {**bench.live.settings(), **_engine_settings(setup)}
             result = (measure or measure_of(scenario).run)(bench)
             result = replace(result, settings=settings, bench=bench_of(setup, result.offload))
+            result = as_emulated(result) if settings.get(PROCESSOR) == EMULATED else result
             _attach_dumps(bench)
         except PinchpointError:
             _attach_log(bench)
             raise
-    if ceiling_test and not scenario.is_cabled:
+    if ceiling_test and not _why_no_ceiling(scenario):
         result = ceiling_test.after(setup.scenario, result, task.listener, task.on_stoppable)
     if no_ceiling:
         result = replace(result, warnings=(*result.warnings, no_ceiling))
@@ -81,7 +83,7 @@ def planned(
 
 def bench_of(setup: Setup, offload: OffloadTruth | None) -> dict[Need, int]:
     """What a bench has of that on which a conclusion may rest. CPUs and NUMA nodes of a guest are emulated."""
-    scenario, host = setup.scenario, setup.places.machine
+    scenario, host = setup.scenario, setup.places.outside
     guest, topology = scenario.guest, read_topology(host)
     at_cables = (*(port.pci or port.interface for port in scenario.ports), *(end.interface for end in scenario.hosts))
     return {
@@ -91,6 +93,12 @@ def bench_of(setup: Setup, offload: OffloadTruth | None) -> dict[Need, int]:
         Need.NIC: int(any(at_cables)),
         Need.HARDWARE_OFFLOAD: int(offload is not None and offload.word is Offload.PROVEN),
     }
+
+
+def as_emulated(result: ScenarioResult) -> ScenarioResult:
+    """The same, each number with what to mind of it."""
+    marked = (replace(metric, cautions=(*metric.cautions, OF_EMULATED)) for metric in result.metrics)
+    return replace(result, metrics=tuple(marked), warnings=(OF_EMULATED, *result.warnings))
 
 
 def _engine_settings(setup: Setup) -> dict[str, str]:
@@ -139,9 +147,16 @@ def ceilings_of(scenario: Scenario, task: Task, ceiling_test: CeilingTest | None
     if task.trials and task.ceilings is not None:
         unknown = ceiling_test is not None and isinstance(scenario.measure, Rates) and not task.ceilings
         return task.ceilings, "no ceiling of the generator was known when this search began" if unknown else ""
-    if ceiling_test and scenario.is_cabled:
-        return (), "the generator's own ceiling is not measured where its ports are at cables"
+    if ceiling_test and (why := _why_no_ceiling(scenario)):
+        return (), f"the generator's own ceiling is not measured where {why}"
     return ceiling_test.before(scenario, task.listener) if ceiling_test else ((), "")
+
+
+def _why_no_ceiling(scenario: Scenario) -> str:
+    """Where nothing but the engine can be built; empty if it can."""
+    if scenario.is_cabled:
+        return "its ports are at cables"
+    return "the engine is in a guest" if scenario.holds_bench else ""
 
 
 def _attach_dumps(bench: Standing) -> None:

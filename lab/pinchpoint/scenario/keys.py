@@ -12,7 +12,7 @@ from pinchpoint.keys.source import Source
 from pinchpoint.measure import registry as measures
 from pinchpoint.model.groups import grouped
 from pinchpoint.model.measurement import CONFIDENCE
-from pinchpoint.model.scenario import PACKED, SPLIT, NumaPlacement, Scenario, SearchMethod
+from pinchpoint.model.scenario import PACKED, SPLIT, Holds, NumaPlacement, Scenario, SearchMethod
 from pinchpoint.scenario import sweep_keys
 from pinchpoint.scenario.service_keys import BACKEND, ESTABLISHED, SERVICE
 from pinchpoint.scenario.stream_keys import FRAMES, STREAM, WRITTEN_ELSEWHERE
@@ -106,9 +106,10 @@ MACHINE = Table(
 
 GUEST = Table(
     "guest",
-    "A kernel of its own, in which the device runs instead of on this machine's: for modules that this kernel lacks, "
-    "or another release. The device's CPUs are those of this machine on which its virtual CPUs run. Each port is a "
-    "tap. Only devices that are the kernel itself run there, and only with measures that send frames.",
+    "A kernel of its own, in which the device or the whole bench runs instead of on this machine's: for modules that "
+    "this kernel lacks, another release, or more CPUs and NUMA nodes than this machine has. Only devices that are the "
+    "kernel itself run there, with measures that send frames and with socket workloads. Numbers of an emulated "
+    "processor are marked, and not compared with others.",
     (
         Key("kernel", kinds.word(*vm.kernels()),
             " ".join(f'"{word}": {about}.' for word, about in vm.kernels().items()), vm.DEFAULT),
@@ -117,9 +118,18 @@ GUEST = Table(
             "--release 6.12` provides it. The result records the release that runs.", Unset("that of the Debian here")),
         Key("memory_mb", kinds.integer(64, 1_048_576), "Its memory, MiB; at least 64 for each NUMA node.", 512),
         Key("numa_nodes", kinds.integer(1, 128),  # qemu's MAX_NODES
-            "Its NUMA nodes, each with one virtual CPU and its share of the memory (more than 1: qemu only). The "
-            "device's CPUs are dealt to the virtual ones in turn; a node's memory is taken near to that CPU. In the "
-            "guest each flow is forwarded on one of them. The result records the nodes that the guest has.", 1),
+            "Its NUMA nodes, each with its share of the virtual CPUs and of the memory (more than 1: qemu only). With "
+            "the device alone each has one virtual CPU, to which the device's CPUs are dealt in turn; a node's memory "
+            "is taken near to that CPU, and in the guest each flow is forwarded on one of them. The result records the "
+            "nodes that the guest has.", 1),
+        Key("holds", kinds.word(*Holds),
+            'What is in it. "device": the device alone; the engine is outside, each port is a tap, and the device\'s '
+            'CPUs are those of this machine on which its virtual CPUs run. "bench": device, engine and the ends of '
+            "socket workloads; all CPUs that the file names are virtual ones, and run on any of this machine.",
+            Computed("bench with bandwidth, rr, crr; else device")),
+        Key("cpus", kinds.integer(1, 255),
+            'Its virtual CPUs, dealt to its NUMA nodes evenly (more than 1: qemu only). They may be more than this '
+            'machine has. With `holds = "bench"`.', Unset("one for each NUMA node")),
     ),
     is_optional=True,
 )  # fmt: skip

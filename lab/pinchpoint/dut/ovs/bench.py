@@ -26,7 +26,7 @@ def database(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
     file = f"{places.directory}/conf.db"
     words = ("ovsdb-server", file, f"--remote=p{places.database}")
     server = _daemon(places, "ovsdb-server", "ovsdb", words, (_control_cpu(scenario),))
-    return [places.command("ovsdb-tool", "create", file, schema(scenario, places.machine)), server]
+    return [places.command("ovsdb-tool", "create", file, schema(scenario, places.outside)), server]
 
 
 def vswitchd(scenario: Scenario, places: OvsPlaces) -> Daemon:

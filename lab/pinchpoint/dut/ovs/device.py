@@ -141,7 +141,7 @@ class OvsBench(device.Bench):
 
     def facts(self) -> Mapping[str, str]:
         """The program's path, version and hash."""
-        return program_facts(self.scenario, self.places.machine)
+        return program_facts(self.scenario, self.places.outside)
 
     def refusal(self, error: CommandFailed) -> PinchpointError | None:
         """A refused rule, with its place in the scenario, or ports that it does not have."""
