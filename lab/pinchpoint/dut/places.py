@@ -18,6 +18,7 @@ class Places:
     directory: PurePosixPath
     host: Host  # on which the device runs
     sites: Mapping[str, Host] = field(default_factory=dict)  # of a bench that spans hosts, by their names
+    vms: Mapping[str, Guest] = field(default_factory=dict)  # ends that are virtual machines, by their names
 
     @property
     def machine(self) -> Host:
@@ -28,6 +29,12 @@ class Places:
     def outside(self) -> Host:
         """The machine on which a guest is a process, and whose files it sees; without a guest `machine`."""
         return self.host.machine if isinstance(self.host, Guest) else self.host
+
+    @property
+    def guests(self) -> dict[str, Guest]:
+        """Every guest of the bench by its name in resources: the device's, or the whole bench's, has none."""
+        own = {"": self.host} if isinstance(self.host, Guest) else {}
+        return {**own, **self.vms}
 
     def at(self, site: EngineSite | None) -> Host:
         """The machine of an engine or of an end; None: the bench's."""

@@ -69,6 +69,11 @@ def site_of(scenario: Scenario, host: Host) -> EngineSite | None:
     return next((site for site in scenario.engines if host.name in site.ends), None)
 
 
+def machine_of(scenario: Scenario, host: Host, places: Places) -> Machine:
+    """The machine on which an end's workload runs: that which it is, that of its site, or the bench's."""
+    return places.vms[host.name] if host.vm else places.at(site_of(scenario, host))
+
+
 def is_here(scenario: Scenario, host: Host) -> bool:
     """Whether an end is on the device's machine."""
     site = site_of(scenario, host)
@@ -83,6 +88,8 @@ def links(scenario: Scenario, places: Places, offloads: bool) -> Iterator[AnyRes
     Raises RequirementError where an interface cannot be lent.
     """
     for host in scenario.hosts:
+        if host.vm:
+            continue  # `vm_ends` makes it
         if not host.interface:
             netns = places.host_netns(host.name)
             yield VethHost(netns, host.address, host.name, places.dut_netns, STANDARD_MTU, offloads)

@@ -12,7 +12,7 @@ from pinchpoint.bench.journal import STATE_DIRECTORY
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Daemon, Hugepages, Relay
 from pinchpoint.bulk.making import veth_resources
-from pinchpoint.dut import remote_endpoints
+from pinchpoint.dut import remote_endpoints, vm_ends
 from pinchpoint.dut.attach import HEADERS, HUGEPAGE_MB, mtu, pci_arguments
 from pinchpoint.dut.device import Attachment, Bench, Live, Pages
 from pinchpoint.dut.placement import chosen, daemon_nodes, placed, topology_of
@@ -21,6 +21,7 @@ from pinchpoint.dut.registry import device_of
 from pinchpoint.engine import protocol
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host import hugepages
+from pinchpoint.host.guest import Guest
 from pinchpoint.host.interface import Host
 from pinchpoint.host.machines import Machines
 from pinchpoint.model.errors import RequirementError
@@ -81,7 +82,8 @@ def prepare(
     scenario, facts = placed(scenario, topology)
     device = device_of(scenario)
     sites = {site.host: machines.opened(site.remote) for site in scenario.engines}
-    bench = device.bench(scenario, Places(bench_id, PurePosixPath(state_directory / bench_id), host, sites))
+    vms = {end.name: Guest(host) for end in vm_ends.machines_of(scenario)}
+    bench = device.bench(scenario, Places(bench_id, PurePosixPath(state_directory / bench_id), host, sites, vms))
     pages = Pages(*hugepages.pool(host)) if beside is None else _left_by(beside, stands)
     nodes = daemon_nodes(scenario, topology)
     engine = [find_engine(host)] if device.relayed(scenario) or scenario.dut.polls else []
@@ -270,6 +272,7 @@ def _lacking(scenario: Scenario, host: Host) -> list[Probe]:
     probes = (
         requirements.root(host),
         *device_of(scenario).needs(scenario, host),
+        *vm_ends.needs(scenario, host),
         requirements.cpus(host, cpus, least),
         *requirements.queues(scenario),
     )

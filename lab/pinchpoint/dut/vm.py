@@ -30,15 +30,12 @@ from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.host.numa import Topology, read_topology
 from pinchpoint.keys.lexical import Path
 from pinchpoint.model.errors import BenchError, PinchpointError
+from pinchpoint.model.guest import EMULATED, PROCESSOR, REAL, Holds
 from pinchpoint.model.hops import HopGraph, Party, Place, Refused
 from pinchpoint.model.scenario import (
-    EMULATED,
-    PROCESSOR,
-    REAL,
     Batch,
     Between,
     Change,
-    Holds,
     NumaPlacement,
     Port,
     Scenario,

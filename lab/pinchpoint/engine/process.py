@@ -285,9 +285,12 @@ class EngineProcess:
 
 
 def _silent_s(message: protocol.FromLab) -> float:
-    """Seconds after a message for which nobody waits for an answer: samples are progress for people."""
+    """Seconds after a message for which nobody waits for an answer: samples are progress for people.
+
+    A server alone says at once where it listens.
+    """
     if isinstance(message, SocketsRequest):
-        return message.warm_up_s + message.duration_s
+        return 0.0 if message.client is None else message.warm_up_s + message.duration_s
     return message.duration_s if isinstance(message, protocol.Run) and message.on_go is not True else 0.0
 
 

@@ -25,9 +25,9 @@ from pinchpoint.model.comparison import (
 )
 from pinchpoint.model.effective import by_name, group_of
 from pinchpoint.model.groups import grouped
+from pinchpoint.model.guest import PROCESSOR, REAL
 from pinchpoint.model.measurement import CONFIDENCE, ratio
 from pinchpoint.model.result import RunInfo, RunResult, ScenarioResult
-from pinchpoint.model.scenario import PROCESSOR, REAL
 from pinchpoint.stats.estimate import estimate
 
 _GUESTS_KERNEL = "guest.kernel"  # among the settings in force

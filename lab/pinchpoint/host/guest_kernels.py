@@ -57,6 +57,7 @@ class BootPlan:
     nodes: Sequence[int | None] = (None,)  # for each of its own that of the machine, of which its memory is; None: any
     shares_cpu: bool = False  # whether several virtual CPUs run on one of the machine
     cpus_each: int = 1  # virtual CPUs of each node
+    rings: Sequence[str] = ()  # sockets of vhost-user interfaces, which a switch connects to; after the taps (qemu)
 
 
 class _OfOneKind:
@@ -237,6 +238,7 @@ class Qemu(_OfOneKind):
             *("-fsdev", "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap"),
             *("-device", "virtio-9p-pci,fsdev=root,mount_tag=root"),
             *(word for number, tap in enumerate(plan.taps) for word in _interface(number, tap, plan.mtu)),
+            *(word for number, path in enumerate(plan.rings, len(plan.taps)) for word in _ring(number, path)),
         )
 
     def modules(self, release: str | None) -> Path:
@@ -278,6 +280,10 @@ def _cpus(plan: BootPlan) -> tuple[str, ...]:
     """Its memory and CPUs: a socket for each node, since the CPUs of a socket are of one node."""
     nodes, memory_mb, cpus = plan.nodes, plan.memory_mb, plan.cpus_each
     count = len(nodes)
+    if plan.rings:  # which the switch maps
+        shared = f"memory-backend-memfd,id=ram0,size={memory_mb}M,share=on"
+        numa = f"node,nodeid=0,cpus={cpu_words(range(cpus))},memdev=ram0"
+        return ("-smp", str(cpus), "-m", f"{memory_mb}M", "-object", shared, "-numa", numa)
     if nodes == (None,):
         return ("-smp", str(cpus), "-m", f"{memory_mb}M")
     each = memory_mb // count
@@ -302,6 +308,19 @@ def _interface(number: int, tap: str, mtu: int) -> tuple[str, ...]:
     return (
         *("-netdev", f"tap,id=net{number},ifname={tap},script=no,downscript=no,vhost=off,vnet_hdr=off"),
         *("-device", f"virtio-net-pci,netdev=net{number},host_mtu={mtu},romfile="),
+    )
+
+
+_OFFLOADS = ("csum", "gso", "host_tso4", "host_tso6", "guest_csum", "guest_tso4", "guest_tso6")  # of virtio-net
+
+
+def _ring(number: int, path: str) -> tuple[str, ...]:
+    """An interface of which a switch serves the rings, without offloads: nobody would finish what they leave open."""
+    off = "".join(f",{name}=off" for name in _OFFLOADS)
+    return (
+        *("-chardev", f"socket,id=ring{number},path={path},server=on"),
+        *("-netdev", f"vhost-user,id=net{number},chardev=ring{number}"),
+        *("-device", f"virtio-net-pci,netdev=net{number},romfile={off}"),
     )
 
 

@@ -18,7 +18,7 @@ from typing import ClassVar
 from pinchpoint.host.interface import Environment, Host, text_at
 from pinchpoint.model.errors import PinchpointError
 
-_FIRST_S, _LONGEST_S, _SLOWER = 0.02, 0.5, 1.5  # between two questions
+_FIRST_S, _LONGEST_S, _SLOWER = 0.02, 1.0, 1.5  # between two questions
 # After the program's end the shell reads on, or who writes to the pipe would wait for a reader for ever.
 _SCRIPT = 'exec 3<>"$0.in"; "$@" <&3 3<&-; echo $? >"$0.status"; exec cat <&3 >/dev/null'
 

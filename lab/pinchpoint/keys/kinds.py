@@ -11,7 +11,8 @@ from ipaddress import AddressValueError, IPv4Address, IPv6Address, ip_network
 from typing import Any
 
 from pinchpoint.model import addresses
-from pinchpoint.model.scenario import Range, is_destination
+from pinchpoint.model.addresses import is_destination
+from pinchpoint.model.scenario import Range
 
 Schema = Mapping[str, Any]
 """JSON Schema (2020-12), of keywords that mean the same in draft 7, which editors for TOML know."""

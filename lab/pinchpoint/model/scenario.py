@@ -1,12 +1,12 @@
 """What the user asked for: one scenario with every default filled in."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 from pinchpoint.model import addresses
+from pinchpoint.model.guest import Holds
 
 MOST_PROBED: Final = 64
 """Pairs of cores that the engine probes around a trial at most (protocol/schema.json)."""
@@ -88,6 +88,7 @@ class Host:
     interface: str | None = None  # of the device's host, the end of a cable, instead of a veth pair
     end_interface: str | None = None  # of the host's machine, at the other end of the cable
     runs_on: str | None = None  # the machine that it is on by name; None: the device's
+    vm: str | None = None  # the kernel of the virtual machine that it is: host/guest_kernels.py; None: a namespace
 
 
 class Scheduler(StrEnum):
@@ -194,19 +195,6 @@ class Established:
     server_mac: str = "02:00:00:00:00:03"  # of all backends
 
 
-class Holds(StrEnum):
-    """What a guest has of a bench."""
-
-    DEVICE = "device"  # the engine is outside, each port a tap
-    BENCH = "bench"  # everything: device, engine, ends; CPUs are the guest's
-
-
-PROCESSOR: Final = "guest.processor"
-"""Among the settings in force: EMULATED, or REAL with user-mode Linux and KVM."""
-EMULATED: Final = "emulated"
-REAL: Final = "real"
-
-
 @dataclass(frozen=True)
 class Guest:
     """A kernel of its own on this machine, on which the device runs, or the whole bench."""
@@ -222,14 +210,6 @@ class Guest:
     def virtual_cpus(self) -> int:
         """How many it has."""
         return self.cpus or self.numa_nodes
-
-
-_DESTINATION = re.compile(r"(?!-)[A-Za-z0-9._:/@%\[\]-]{1,255}")
-
-
-def is_destination(text: str) -> bool:
-    """Whether a text can be a destination of ssh(1): HOST, USER@HOST or a URI. One that begins with - is an option."""
-    return _DESTINATION.fullmatch(text) is not None
 
 
 @dataclass(frozen=True)

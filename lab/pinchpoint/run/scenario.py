@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from pinchpoint.bench.builder import describe, plan
-from pinchpoint.dut import nics
+from pinchpoint.dut import nics, vm_ends
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.setup import Setup, prepare
 from pinchpoint.engine.process import find_engine
@@ -17,9 +17,10 @@ from pinchpoint.measure.registry import measure_of
 from pinchpoint.measure.standing import Standing, Task, live_bench
 from pinchpoint.model import units
 from pinchpoint.model.errors import PinchpointError
+from pinchpoint.model.guest import EMULATED, PROCESSOR
 from pinchpoint.model.offload import Offload, OffloadTruth
 from pinchpoint.model.result import Ceiling, ScenarioResult
-from pinchpoint.model.scenario import EMULATED, LAB, PROCESSOR, EngineSite, Remote, Scenario
+from pinchpoint.model.scenario import LAB, EngineSite, Remote, Scenario
 from pinchpoint.model.study import Need
 from pinchpoint.run.ceiling import CeilingTest
 
@@ -49,7 +50,8 @@ def run_scenario(
     with live_bench(setup, engine, task) as stood:
         bench = replace(stood, ceilings=ceilings)
         try:
-            settings = {**bench.live.settings(), **_engine_settings(setup)}
+            machines_settings = vm_ends.settings(setup.scenario, setup.places)
+            settings = {**bench.live.settings(), **machines_settings, **_engine_settings(setup)}
             result = (measure or measure_of(scenario).run)(bench)
             result = replace(result, settings=settings, bench=bench_of(setup, result.offload))
             result = as_emulated(result) if settings.get(PROCESSOR) == EMULATED else result

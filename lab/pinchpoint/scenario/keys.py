@@ -6,13 +6,15 @@ from functools import cache
 from pinchpoint.dut import registry, vm
 from pinchpoint.dut.device import ENGINE_MEMORY_MB
 from pinchpoint.dut.registry import device
+from pinchpoint.host.guest_kernels import KERNELS
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Computed, Key, Table, Unset
 from pinchpoint.keys.source import Source
 from pinchpoint.measure import registry as measures
 from pinchpoint.model.groups import grouped
+from pinchpoint.model.guest import Holds
 from pinchpoint.model.measurement import CONFIDENCE
-from pinchpoint.model.scenario import PACKED, SPLIT, Holds, NumaPlacement, Scenario, SearchMethod
+from pinchpoint.model.scenario import PACKED, SPLIT, NumaPlacement, Scenario, SearchMethod
 from pinchpoint.scenario import sweep_keys
 from pinchpoint.scenario.service_keys import BACKEND, ESTABLISHED, SERVICE
 from pinchpoint.scenario.stream_keys import FRAMES, STREAM, WRITTEN_ELSEWHERE
@@ -79,6 +81,10 @@ HOST = Table(
         Key("end_interface", kinds.interface_name(),
             "The interface at the other end of that cable, on the machine of this end; it has the address meanwhile.",
             Unset("a veth pair")),
+        Key("vm", kinds.word(*KERNELS),
+            "The kernel of the virtual machine that this end is, instead of a namespace (docs/guests.md). It reaches a "
+            "switch with DPDK by vhost-user rings, another one by a tap; `cpus` are those of this machine on which its "
+            'virtual CPUs run, one on each. "uml" only where the kernel forwards.', Unset("a namespace")),
         Key("runs_on", kinds.machine_name(),
             'The machine of this end: a Host of ssh_config, or "lab": the one on which the lab runs.',
             Unset("the DUT's host")),

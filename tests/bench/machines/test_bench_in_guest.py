@@ -6,7 +6,7 @@ import pytest
 from bench_tools import run, what_is_there
 from standing_tools import standing
 
-from pinchpoint.model.scenario import EMULATED
+from pinchpoint.model.guest import EMULATED
 from pinchpoint.scenario import parse
 
 pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.tier2("a whole bench in a guest")]

@@ -20,7 +20,8 @@ from pinchpoint.host.machines import Machines
 from pinchpoint.host.numa import Topology
 from pinchpoint.measure.sockets.run import Ends
 from pinchpoint.model.errors import BenchError, InputError
-from pinchpoint.model.scenario import EMULATED, PROCESSOR, Guest, Holds
+from pinchpoint.model.guest import EMULATED, PROCESSOR, Holds
+from pinchpoint.model.scenario import Guest
 from pinchpoint.observe.cpu import CpuSteal
 from pinchpoint.observe.snapshot import origin
 from pinchpoint.scenario import parse

@@ -210,7 +210,7 @@ class OvsDevice(counters.CountedDevice):
         return {"OpenFlow rules": rules(scenario), "extra ports": spec(scenario).extra_ports.count}
 
     def relayed(self, scenario: Scenario) -> tuple[Host, ...]:
-        """All hosts of a DPDK switch."""
+        """All hosts of a DPDK switch that are no virtual machines."""
         return made.relayed_hosts(scenario)
 
     def why_no_guest(self, dut: Values) -> str:

@@ -60,7 +60,7 @@ def in_force(scenario: Scenario, places: OvsPlaces, control: Unixctl) -> dict[st
     if spec(scenario).datapath in POLLED:
         settings |= _port_modes(scenario, places, control) | _cores(scenario, control)
     for host in scenario.hosts:
-        machine = places.at(remote_endpoints.site_of(scenario, host))
+        machine = remote_endpoints.machine_of(scenario, host, places)
         settings[f"offloads of {host.name}"] = _offloads(machine, places.host_netns(host.name))
     return settings
 

@@ -31,7 +31,7 @@ from pinchpoint.measure.summary import scenario_result, valid
 from pinchpoint.model.errors import BenchError, DutError, RequirementError, UnreachableError
 from pinchpoint.model.measurement import THREAD_BUSY, Measurement
 from pinchpoint.model.result import Outcome, ScenarioResult, Verdict
-from pinchpoint.model.scenario import Between, EngineSite, Host, Scenario
+from pinchpoint.model.scenario import LAB, Between, EngineSite, Host, Scenario
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.observe.snapshot import Bracket
 
@@ -156,9 +156,30 @@ class Ends:
         return {name: site for name, site in sites.items() if site}
 
     @property
-    def elsewhere(self) -> dict[str, str]:
+    def are_apart(self) -> bool:
+        """Whether client and server have engines of their own, on machines of their own."""
+        return bool(self.sites or self._machines)
+
+    @property
+    def _machines(self) -> dict[str, str]:
+        """Those of them that are virtual machines."""
+        ends = {"client": self.client, "server": self.server}
+        return {side: f"the virtual machine {end.name}" for side, end in ends.items() if end.vm}
+
+    @property
+    def _away(self) -> dict[str, str]:
         """The machines of those of them that are not on the switch's."""
         return {name: site.host for name, site in self.sites.items() if site.remote != self.scenario.remote}
+
+    @property
+    def elsewhere(self) -> dict[str, str]:
+        """The same, virtual machines among them: their CPUs have numbers of their own."""
+        return {**self._away, **self._machines}
+
+    def machine(self, side: str) -> str:
+        """The machine of client or server, for people."""
+        site = self.sites.get(side)
+        return self.elsewhere.get(side) or (site.host if site else LAB)
 
     @property
     def words(self) -> tuple[str, str]:
@@ -179,7 +200,7 @@ class Ends:
     @property
     def cpus(self) -> tuple[int, ...]:
         """All that take part on the switch's machine: of the pairs, of the switch, of the relay if there is one."""
-        used = self._used({"client", "server"} - self.elsewhere.keys())
+        used = self._used({"client", "server"} - self._away.keys())
         relay = self.scenario.engine.cpus[:1] if device_of(self.scenario).relayed(self.scenario) else ()
         return tuple(sorted({*used, *self.scenario.dut.cpus, *relay}))
 
@@ -201,8 +222,8 @@ def requests(ends: Ends, netns: tuple[str, str], trial: str) -> tuple[SocketsReq
             trial=f"{trial}-{k + 1}" if pairs > 1 else trial,
             kind=kind,
             transport="tcp",
-            client=Place(netns[0], ends.client.cpus[k]),
-            server=Place(netns[1], ends.server.cpus[k]),
+            client=Place(netns[0], _core(ends.client, k)),
+            server=Place(netns[1], _core(ends.server, k)),
             sources=(),
             listen=address,
             port=0,
@@ -223,6 +244,11 @@ def requests(ends: Ends, netns: tuple[str, str], trial: str) -> tuple[SocketsReq
         )
         for k, share in enumerate(shares)
     )
+
+
+def _core(end: Host, pair: int) -> int:
+    """The CPU of an end's thread: of a virtual machine, the one of its own that runs on the named one."""
+    return pair if end.vm else end.cpus[pair]
 
 
 def expected_s(scenario: Scenario) -> float:
@@ -251,7 +277,7 @@ def _measure(bench: Standing, ends: Ends, measurements: list[Measurement]) -> No
     """Adds windows to `measurements` until they are enough."""
     environment, log = dict(bench.setup.places.environment), bench.task.engine_log
     alone = partial(Workloads, bench.host, command=bench.engine, environment=environment, log=log)
-    make = partial(_apart, bench, ends, environment) if ends.sites else alone
+    make = partial(_apart, bench, ends, environment) if ends.are_apart else alone
     with closing(Pairs(ends.pairs, make)) as pairs:
         bench.task.note_facts({**pairs.open(), **bench.live.versions()})
         bracket = bench.bracket(*bench.host_time(ends.cpus))
@@ -265,11 +291,13 @@ def _measure(bench: Standing, ends: Ends, measurements: list[Measurement]) -> No
 
 def _apart(bench: Standing, ends: Ends, environment: Mapping[str, str]) -> Apart:
     """A client and a server, each to be started on its own machine."""
-    log, at, sites = bench.task.engine_log, bench.setup.places.at, ends.sites
-    on_client, on_server = at(sites["client"]), at(sites["server"])
+    log, places = bench.task.engine_log, bench.setup.places
+    on_client, on_server = (
+        remote_endpoints.machine_of(bench.scenario, end, places) for end in (ends.client, ends.server)
+    )
     client = Workloads(on_client, command=[find_engine(on_client)], environment=environment, log=log)
     server = Workloads(on_server, command=[find_engine(on_server)], environment=environment, log=log)
-    return Apart(client, server, sites["client"].host, sites["server"].host)
+    return Apart(client, server, ends.machine("client"), ends.machine("server"))
 
 
 def _window(bench: Standing, ends: Ends, pairs: Pairs, bracket: Bracket, begun: Begun) -> Measurement:
