@@ -20,6 +20,7 @@ from pinchpoint.model.scenario import Between, NumaPlacement, Point, Scenario
 Cpus = tuple[int, ...]
 Placed = tuple[Scenario, dict[str, str]]
 """A scenario with its CPUs in their places, and facts for the record."""
+_ONE_NODE = "impossible here: this machine has only one NUMA node"
 _BUSY_S = 120.0  # what a boot may take on a busy machine: a kernel that does not boot says so sooner
 _LOOK_S = 30.0  # what the doctor awaits
 
@@ -100,7 +101,7 @@ def place(
         placed_first = _on(topology, node, first, (*second, *taken))
         return placed_first, _on(topology, node, second, (*placed_first, *taken))
     if len(topology.with_cpus) < 2:
-        raise RequirementError("impossible here: this machine has only one NUMA node", 'numa = "same" or "any"')
+        raise RequirementError(_ONE_NODE, 'numa = "same" or "any"')
     home = _home(topology, first, topology.with_cpus)
     others = [node for node in (*topology.nodes_of(second), *topology.with_cpus) if node != home]
     return _on(topology, home, first, taken), _on(topology, others[0], second, taken)
@@ -137,22 +138,51 @@ def placed(scenario: Scenario, topology: Topology) -> Placed:
     the engine, which may be its relay, are on the server's node. Raises RequirementError.
     """
     device = device_of(scenario)
-    moved, facts = _moved(scenario, topology, device)
+    moved, facts = _moved(filled(scenario, topology), topology, device, {h.name for h in scenario.hosts if not h.cpus})
     return device.on_nodes(moved, topology), facts
 
 
-def _moved(scenario: Scenario, topology: Topology, device: Device) -> Placed:
+def filled(scenario: Scenario, topology: Topology) -> Scenario:
+    """The scenario with the CPUs of ends that have all of their machine's, on the nodes that its `numa` wants.
+
+    Two ends that pin their threads share the CPUs of a node out, as far as there is more than one.
+    Raises RequirementError where there are too few nodes.
+    """
+    ends = scenario.measure
+    if not isinstance(ends, Between) or all(host.cpus for host in scenario.hosts):
+        return scenario
+    on_nodes = [topology.cpus[node] for node in topology.with_cpus]
+    pools = [tuple(sorted(cpu for cpus in on_nodes for cpu in cpus))] * 2
+    if scenario.numa is NumaPlacement.SAME:
+        pools = [max(on_nodes, key=len)] * 2
+    if scenario.numa is NumaPlacement.DIFFERENT:
+        if len(on_nodes) < 2:
+            raise RequirementError(_ONE_NODE, 'numa = "same" or "any"')
+        pools = on_nodes[:2]
+    hosts = {host.name: host for host in scenario.hosts}
+    are_alone = all(hosts[name].pinned and not hosts[name].cpus for name in (ends.client, ends.server))
+    if are_alone and pools[0] == pools[1] and len(pools[0]) > 1:
+        pools = [pools[0][::2], pools[0][1::2]]
+    own = {ends.client: pools[0], ends.server: pools[1]}
+    own = {name: host.cpus or own.get(name, pools[0]) for name, host in hosts.items()}
+    return replace(scenario, hosts=tuple(replace(host, cpus=own[host.name]) for host in scenario.hosts))
+
+
+def _moved(scenario: Scenario, topology: Topology, device: Device, open_ends: Collection[str]) -> Placed:
+    """`open_ends`: those whose CPUs the scenario leaves to the machine."""
     if scenario.numa is NumaPlacement.ANY:
         return scenario, {}
     if isinstance(scenario.measure, Between):
-        return _moved_hosts(scenario, scenario.measure, topology, device)
+        return _moved_hosts(scenario, scenario.measure, topology, device, open_ends)
     engine, dut = place(scenario.numa, topology, (scenario.engine.cpus, scenario.dut.cpus))
     _refuse_shared(scenario, topology, dut, {"engine": (scenario.engine.cpus, engine)})
     changed = _with_cpus(device.moved(scenario, dut), engine)
     return changed, _facts(scenario, topology, {"engine": engine, "device": dut})
 
 
-def _moved_hosts(scenario: Scenario, ends: Between, topology: Topology, device: Device) -> Placed:
+def _moved_hosts(
+    scenario: Scenario, ends: Between, topology: Topology, device: Device, open_ends: Collection[str]
+) -> Placed:
     dut, engine = scenario.dut, scenario.engine
     hosts = {host.name: host for host in scenario.hosts}
     client, server = hosts[ends.client], hosts[ends.server]
@@ -161,7 +191,10 @@ def _moved_hosts(scenario: Scenario, ends: Between, topology: Topology, device: 
     switch = _on(topology, node, dut.cpus, taken)
     relay = _on(topology, node, engine.cpus, (*(cpu for cpu in taken if cpu not in switch), *switch))
     shared = {"client": (client.cpus, on_client), "server": (server.cpus, on_server), "engine": (engine.cpus, relay)}
-    _refuse_shared(scenario, topology, switch, shared)
+    named = {"client": ends.client, "server": ends.server}
+    _refuse_shared(
+        scenario, topology, switch, {end: cpus for end, cpus in shared.items() if named.get(end) not in open_ends}
+    )
     now = {client.name: on_client, server.name: on_server}
     moved_hosts = tuple(replace(host, cpus=now.get(host.name, host.cpus)) for host in scenario.hosts)
     changed = replace(_with_cpus(device.moved(scenario, switch), relay), hosts=moved_hosts)
@@ -209,7 +242,7 @@ def alike(units: Sequence[Scenario], topology: Topology) -> dict[str, str]:
     free: dict[tuple[str, int], list[Scenario]] = defaultdict(list)
     for unit in units:
         if unit.numa is NumaPlacement.ANY:
-            free[unit.point.group, unit.point.repeat].append(_bench_of(unit))
+            free[unit.point.group, unit.point.repeat].append(_bench_of(filled(unit, topology)))
     return {
         unit.name: "places everything as numa = any does here: one NUMA node"
         for unit in units

@@ -18,6 +18,8 @@ from pinchpoint.dut.device import Device, RawScenario
 from pinchpoint.dut.places import Places
 from pinchpoint.host.guest_kernels import KERNELS, BootPlan
 from pinchpoint.host.interface import Host as Machine
+from pinchpoint.keys import kinds
+from pinchpoint.keys.reader import Element
 from pinchpoint.model.guest import EMULATED, PROCESSOR, REAL
 from pinchpoint.model.scenario import Host, Scenario
 
@@ -36,23 +38,29 @@ def check(raw: RawScenario, device: Device) -> None:
     """Whether ends that shall be virtual machines can be; problems are noted."""
     ends = [host for host in raw.hosts if host.values.get("vm")]
     for host in ends:
-        word, cpus = host.values["vm"], host.values.get("cpus", ())
         if raw.tables["guest"].get("kernel"):
             raw.problem((*host.at, "vm"), "expected none where there is a [guest]: an end there is a namespace")
         if raw.tables[""].get("runs_on"):
             told = "expected none where there is runs_on: the line to a virtual machine ends on the lab's machine"
             raw.problem((*host.at, "vm"), told)
-        if not KERNELS[word].HAS_CPUS:
-            if len(cpus) > 1:
-                raw.mismatch((*host.at, "cpus"), f'one CPU where vm is "{word}"', list(cpus))
-            if why := device.why_no_guest(raw.dut):
-                told = f'expected another than "{word}" where {why}: its interface always leaves checksums open '
-                told += "(ethtool's tx-checksum-ip-generic is fixed), and a switch in userspace does not complete them"
-                raw.problem((*host.at, "vm"), told)
+        if host.values.get("cpus") == ():
+            raw.mismatch((*host.at, "cpus"), "a list of CPU numbers where the end is a virtual machine", kinds.ALL)
+        if not KERNELS[host.values["vm"]].HAS_CPUS:
+            _check_uml(host, raw, device)
     for host in raw.hosts if ends else ():
         for key in _ELSEWHERE:
             if host.values.get(key):
                 raw.mismatch((*host.at, key), "none where an end is a virtual machine", host.values[key])
+
+
+def _check_uml(host: Element, raw: RawScenario, device: Device) -> None:
+    word, cpus = host.values["vm"], host.values.get("cpus", ())
+    if len(cpus) > 1:
+        raw.mismatch((*host.at, "cpus"), f'one CPU where vm is "{word}"', list(cpus))
+    if why := device.why_no_guest(raw.dut):
+        told = f'expected another than "{word}" where {why}: its interface always leaves checksums open '
+        told += "(ethtool's tx-checksum-ip-generic is fixed), and a switch in userspace does not complete them"
+        raw.problem((*host.at, "vm"), told)
 
 
 def needs(scenario: Scenario, machine: Machine) -> Iterator[Probe]:

@@ -204,6 +204,16 @@ def cpus() -> Kind:
     return listed("a list of CPU numbers", integer(0, HIGHEST_CPU))
 
 
+ALL = "all"
+
+
+def cpus_or_all() -> Kind:
+    """A list of CPU numbers, or a word for every CPU there is, which is read as none."""
+    kind = cpus()
+    schema = {"anyOf": [kind.schema, {"const": ALL}]}
+    return Kind(f'{kind.expected} or "{ALL}"', lambda value: () if value == ALL else kind.read(value), schema=schema)
+
+
 def _name(expected: str, reserved: Mapping[str, str]) -> Kind:
     """A name that fits into that of an interface; of those `reserved`, each is refused with what it asks for."""
 

@@ -84,10 +84,11 @@ class Host:
 
     name: str
     address: str  # IPv4 with prefix length, e.g. "192.168.7.1/24"
-    cpus: tuple[int, ...]  # where its workload threads run
+    cpus: tuple[int, ...]  # where its workload threads run; none: all of its machine, until it is placed
     interface: str | None = None  # of the device's host, the end of a cable, instead of a veth pair
     end_interface: str | None = None  # of the host's machine, at the other end of the cable
     runs_on: str | None = None  # the machine that it is on by name; None: the device's
+    pinned: bool = True  # each thread to one of `cpus`; else the kernel moves it among them
     vm: str | None = None  # the kernel of the virtual machine that it is: host/guest_kernels.py; None: a namespace
 
 

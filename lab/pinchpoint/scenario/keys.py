@@ -73,7 +73,12 @@ HOST = Table(
     (
         Key("name", kinds.port_name(), "Used in [sockets] and, in braces, in rules."),
         Key("address", kinds.interface_address(), "Its IPv4 address, with the prefix's length."),
-        Key("cpus", kinds.cpus(), "Where its workload runs: CPUs of the machine that it is on."),
+        Key("cpus", kinds.cpus_or_all(),
+            'Where its workload runs: CPUs of the machine that it is on; "all": every one that may be used there, of '
+            "one NUMA node where `numa` says so. Two pinned ends that have all share them out."),
+        Key("pinned", kinds.boolean(),
+            "Whether each thread of its workload is kept to a CPU of its own; false: the kernel moves it among `cpus`.",
+            True),
         Key("interface", kinds.interface_name(),
             "An interface of the DUT's host that exists already, the end of a cable to this end of the workload, "
             "instead of a veth pair. The bench moves it into its namespace and gives it back as it was.",

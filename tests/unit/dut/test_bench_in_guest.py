@@ -45,7 +45,7 @@ cpus = [0, 1]
 [[host]]
 name = "server"
 address = "192.168.7.2/24"
-cpus = [2, 3]
+cpus = {server}
 {host}
 [sockets]
 client = "client"
@@ -54,8 +54,8 @@ connections = 2
 """
 
 
-def sockets(guest=GUEST, measure="bandwidth", numa="any", host=""):
-    return parse(SOCKETS.format(measure=measure, numa=numa, guest=guest, host=host), "x.toml")
+def sockets(guest=GUEST, measure="bandwidth", numa="any", host="", server="[2, 3]"):
+    return parse(SOCKETS.format(measure=measure, numa=numa, guest=guest, host=host, server=server), "x.toml")
 
 
 def frames(more=""):
@@ -158,14 +158,16 @@ def test_a_guest_has_its_virtual_cpus_on_its_nodes_and_they_take_turns_where_the
 
 
 def test_its_ends_are_placed_among_the_nodes_of_the_guest():
-    wanted = sockets(numa="different")
+    wanted = sockets(numa="different", server="[0, 1]")
     topology = topology_of(wanted, Local())
     assert topology.cpus == {0: (0, 1), 1: (2, 3)}
     moved, facts = placed(wanted, topology)
     assert [host.cpus for host in moved.hosts] == [(0, 1), (2, 3)]
     assert facts
-    same, _ = placed(sockets(numa="same"), topology)
-    assert {cpu for host in same.hosts for cpu in host.cpus} <= {0, 1}
+    same, _ = placed(sockets(numa="same", server="[0, 1]"), topology)
+    assert [host.cpus for host in same.hosts] == [(0, 1), (0, 1)]
+    filled, _ = placed(sockets(numa="different", server='"all"'), topology)
+    assert filled.hosts[1].cpus == (2, 3)
 
 
 def test_points_on_the_nodes_of_a_guest_are_not_alike_for_the_machines_single_node(monkeypatch):

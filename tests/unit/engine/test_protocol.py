@@ -38,6 +38,7 @@ OPTIONAL = {
     "longest_frame_bytes",
     "wall_clock",
     "on_go",
+    "cpus",
 }
 HAVE_DEFAULTS = {
     "ethernet": {"ethertype"},

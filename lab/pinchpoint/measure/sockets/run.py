@@ -207,7 +207,14 @@ class Ends:
     def _used(self, sides: Set[str]) -> set[int]:
         """The CPUs of the pairs on these sides."""
         ends = {"client": self.client, "server": self.server}
-        return {cpu for side in sides for cpu in ends[side].cpus[: self.pairs]}
+        used = (ends[side].cpus[: self.pairs] if ends[side].pinned else ends[side].cpus for side in sides)
+        return {cpu for cpus in used for cpu in cpus}
+
+    @property
+    def moving(self) -> tuple[str, ...]:
+        """Those of them whose threads the kernel moves among CPUs."""
+        ends = {"client": self.client, "server": self.server}
+        return tuple(side for side, end in ends.items() if not end.pinned)
 
 
 def requests(ends: Ends, netns: tuple[str, str], trial: str) -> tuple[SocketsRequest, ...]:
@@ -222,8 +229,8 @@ def requests(ends: Ends, netns: tuple[str, str], trial: str) -> tuple[SocketsReq
             trial=f"{trial}-{k + 1}" if pairs > 1 else trial,
             kind=kind,
             transport="tcp",
-            client=Place(netns[0], _core(ends.client, k)),
-            server=Place(netns[1], _core(ends.server, k)),
+            client=_place(ends.client, netns[0], k),
+            server=_place(ends.server, netns[1], k),
             sources=(),
             listen=address,
             port=0,
@@ -246,9 +253,10 @@ def requests(ends: Ends, netns: tuple[str, str], trial: str) -> tuple[SocketsReq
     )
 
 
-def _core(end: Host, pair: int) -> int:
-    """The CPU of an end's thread: of a virtual machine, the one of its own that runs on the named one."""
-    return pair if end.vm else end.cpus[pair]
+def _place(end: Host, netns: str, pair: int) -> Place:
+    """Where an end's thread of a pair runs; a virtual machine's own CPU n is on the n-th that is named."""
+    cpus = tuple(range(len(end.cpus))) if end.vm else end.cpus
+    return Place(netns, cpus[pair]) if end.pinned else Place(netns, cpus[pair], cpus)
 
 
 def expected_s(scenario: Scenario) -> float:
@@ -320,6 +328,7 @@ def _window(bench: Standing, ends: Ends, pairs: Pairs, bracket: Bracket, begun: 
         "traffic_s": traffic_s,
         "ticks_per_s": TICKS_PER_S,
         "elsewhere": ends.elsewhere,
+        "moving": ends.moving,
     }
     ended = begun.ended((), account, seen, threads=device.loads(seen, traffic_s))
     measurement = bench.keep(_judged(ended, died, device))
