@@ -63,6 +63,8 @@ POINTS = {  # group: points in full, points in the short form
         "5-lying-flag": (1, 1),
         "6-one-way": (1, 1),
         "7-two-way": (1, 1),
+        "8-vm-traffic-on-bare-metal": (1, 1),
+        "9-bare-metal-traffic-in-vm": (1, 1),
     },
     "full-nat": {
         **{f"verify-{kind}": (1, 1) for kind in ("reference", "nft", "ipvs", "ovs", "haproxy", "nginx", "envoy")},
