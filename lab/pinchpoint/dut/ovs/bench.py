@@ -8,7 +8,7 @@ from pinchpoint.dut import attach, nics, remote_endpoints, vm_ends
 from pinchpoint.dut.device import Pages
 from pinchpoint.dut.ovs import balancing
 from pinchpoint.dut.ovs.places import OvsPlaces, quoted
-from pinchpoint.dut.ovs.ports import bridges, extra_ports, rules, underlay_routes, vdpa_known
+from pinchpoint.dut.ovs.ports import bridges, driven, extra_ports, rules, underlay_routes, vdpa_known
 from pinchpoint.dut.ovs.spec import CONFIG_KEYS, IN_KERNEL, POLLED, Datapath, OvsDut, ports, spec
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.model.scenario import Host, Scenario
@@ -91,7 +91,7 @@ def _nics(scenario: Scenario) -> tuple[str, ...]:
     for port in ports(scenario):
         if port.pf:
             representors.setdefault(port.pf, []).append(str(port.representor))
-    wanted = {port.pci: port.pci for port in scenario.ports if port.pci}
+    wanted = {port.pci: driven(port) for port in ports(scenario) if port.pci}
     wanted |= {nic: f"{nic},representor=[{','.join(numbers)}]" for nic, numbers in representors.items()}
     return tuple(wanted.values())
 

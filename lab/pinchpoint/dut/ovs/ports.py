@@ -71,12 +71,13 @@ _Wanted = tuple[str, str, str, Mapping[str, str]]  # bridge, word in rules, inte
 
 
 def _wanted(scenario: Scenario, places: OvsPlaces) -> Iterator[_Wanted]:
-    datapath = spec(scenario).datapath
+    datapath, mode = spec(scenario).datapath, spec(scenario).xdp_mode
+    xdp = {"options:xdp-mode": mode} if mode else {}
     for port in ports(scenario):
         pinned = {"other_config:pmd-rxq-affinity": quoted(port.rxq_affinity)} if port.rxq_affinity else {}
-        yield port.bridge, port.name, port.name, _attached(port, datapath, places) | pinned
+        yield port.bridge, port.name, port.name, _attached(port, datapath, places) | xdp | pinned
     for host in hosts(scenario):
-        yield host.bridge, host.name, host.name, _interface(host.name, datapath, places)
+        yield host.bridge, host.name, host.name, _interface(host.name, datapath, places) | xdp
     for patch in spec(scenario).patches:
         for near, far in ((patch.first, patch.second), (patch.second, patch.first)):
             columns = {"type": "patch", "options:peer": patch_name(far, near)}
@@ -98,8 +99,13 @@ def _attached(port: OvsPort, datapath: Datapath, places: OvsPlaces) -> dict[str,
     if datapath is Datapath.DPDK and port.kind == VDPA:
         return _vdpa_columns(port, places)
     if datapath is Datapath.DPDK and port.pci:
-        return {"type": "dpdk", "options:dpdk-devargs": quoted(port.pci)} | queues
+        return {"type": "dpdk", "options:dpdk-devargs": quoted(driven(port))} | queues
     return _interface(port.name, datapath, places) | (queues if datapath is Datapath.AF_XDP else {})
+
+
+def driven(port: OvsPort) -> str:
+    """A NIC with the arguments of its driver, as DPDK takes both."""
+    return ",".join(filter(None, (port.pci, port.devargs)))
 
 
 def _interface(name: str, datapath: Datapath, places: OvsPlaces) -> dict[str, str]:

@@ -80,10 +80,14 @@ def _check_ports(raw: RawScenario) -> None:
         raw.mismatch(("dut", "hw_offload"), f'true where dut.datapath is "{Datapath.TC}"', False)
     if datapath not in (None, Datapath.TC) and dut.get("tc_policy") is not None:
         raw.mismatch(("dut", "tc_policy"), f'dut.datapath = "{Datapath.TC}" with it', dut["tc_policy"])
+    if datapath not in (None, Datapath.AF_XDP) and dut.get("xdp_mode") is not None:
+        raw.mismatch(("dut", "xdp_mode"), f'dut.datapath = "{Datapath.AF_XDP}" with it', dut["xdp_mode"])
     if datapath and datapath not in POLLED:
         checks.one_queue(raw, f'dut.datapath is "{datapath}"')
     for port in raw.ports:
         _check_affinity(raw.source, port, dut)
+        if port.values.get("devargs") and not port.values.get("pci"):
+            raw.mismatch((*port.at, "devargs"), "none where the port is no NIC", port.values["devargs"])
     if datapath and datapath != Datapath.DPDK:
         checks.no_vhost(raw, f'dut.datapath is "{datapath}"')
     check_vdpa(raw)
@@ -136,6 +140,7 @@ def _dut(dut: Values, arrays: _Arrays, made: tuple[Bridge, ...]) -> spec.OvsDut:
         arp_responders=tuple(spec.ArpResponder(**responder.values) for responder in arrays["arp_responder"]),
         extra_ports=spec.ExtraPorts(dut["extra_ports"], dut["extra_ports_kind"]),
         vswitchd=dut["vswitchd"],
+        xdp_mode=dut["xdp_mode"],
     )
 
 

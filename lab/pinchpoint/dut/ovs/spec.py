@@ -127,6 +127,7 @@ class OvsDut:
     arp_responders: tuple[ArpResponder, ...]
     extra_ports: ExtraPorts
     vswitchd: str | None = None  # the switch's program, an absolute path; None: the installed one of the datapath
+    xdp_mode: str | None = None  # of its ports (af_xdp only); None: the best that each can
     kind: str = "ovs"
 
     @property
@@ -155,6 +156,7 @@ class OvsPort(Port):
     pf: str | None = None  # of VDPA: the NIC's physical function, a PCI address
     vf: str | None = None  # its virtual function that serves the rings
     representor: int | None = None  # of that function in the switch
+    devargs: str = ""  # of a NIC, for its driver: "KEY=VALUE,..."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,6 +222,8 @@ RESERVED_CONFIG: Final = {
 }
 """Settings that cannot change while the switch runs."""
 
+BEST_EFFORT: Final = "best-effort"
+XDP_MODES: Final = ("native-with-zerocopy", "native", "generic", BEST_EFFORT)
 _OWN = Unset("the switch's own")
 
 TUNING: Final = (
@@ -249,6 +253,9 @@ _DUT = (
     Key("memory_mb", kinds.integer(64, 1_048_576), "Hugepage memory of the switch, MiB (dpdk only).",
         DEFAULT_MB),
     *TUNING,
+    Key("xdp_mode", kinds.word(*XDP_MODES),
+        "How AF_XDP reaches the ports (af_xdp only): by the driver without or with a copy, or in the kernel's generic "
+        "way; a port that cannot is an error. The mode in use is among the settings.", Unset(BEST_EFFORT)),
     Key("other_config", kinds.config(_SET_BY_THE_BENCH),
         "Settings of the switch (Open_vSwitch other_config), applied as written. Refused, because the "
         "bench sets them: " + ", ".join(_SET_BY_THE_BENCH) + ".", {}),
@@ -307,6 +314,8 @@ ARP_RESPONDER = Table("arp_responder", "Addresses for which a bridge itself answ
     Key("mac", kinds.mac(unicast=True), "The answer."),
 ), at_most=64)  # fmt: skip
 
+_DEVARG = r"[a-z][a-z0-9_]{0,62}=[A-Za-z0-9_.:-]{1,64}"
+_DEVARGS = rf"(?:{_DEVARG}(?:,{_DEVARG}){{0,15}})?"
 _PORT = (
     Key("bridge", _A_BRIDGE, "The bridge it belongs to.", FIRST_BRIDGE),
     Key("rxq_affinity", kinds.affinity(), "Which of dut.pmd_cpus polls which queue (OVS's pmd-rxq-affinity).", ""),
@@ -317,6 +326,8 @@ _PORT = (
     Key("pf", kinds.pci_address(), "The NIC's physical function, in switchdev mode (vdpa only).", Unset("none")),
     Key("vf", kinds.pci_address(), "Its virtual function (vdpa only).", Unset("none")),
     Key("representor", kinds.integer(0, 4095), "The number of that function's representor (vdpa only).", Unset("none")),
+    Key("devargs", kinds.matching(_DEVARGS, 'driver arguments such as "dv_flow_en=1,mprq_en=0", or nothing'),
+        "Arguments of the driver of the port's NIC (DPDK's devargs, behind its address; `pci` only).", ""),
 )  # fmt: skip
 
 _HOST = (Key("bridge", _A_BRIDGE, "The bridge it is on.", FIRST_BRIDGE),)

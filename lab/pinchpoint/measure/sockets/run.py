@@ -37,6 +37,8 @@ from pinchpoint.observe.snapshot import Bracket
 
 SAME_TROUBLE = 2  # windows in a row that no repeat would mend: one more tells it from a slow moment
 SETUP_S = 0.5  # of a window: engines, connections, reading of counters
+MOST_OF_A_DATAGRAM = 65_507  # bytes of payload, over UDP and IPv4
+_UDP: Final = "udp"
 _MENDS_ITSELF = (TrialValidity.VALID, TrialValidity.NOISY_HOST)
 
 
@@ -54,6 +56,7 @@ class Sockets(Between):
     repeats: int
     timeout_s: float
     max_repeats: int = 3  # windows made beyond `repeats`, in place of invalid ones
+    transport: Literal["tcp", "udp"] = "tcp"
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,9 @@ SOCKETS: Final = Table("sockets",
     "`rr`: requests and responses over standing connections. `crr`: a connection for each request.", (
     Key("client", kinds.port_name(), "The host that connects."),
     Key("server", kinds.port_name(), "The host that accepts."),
+    Key("transport", kinds.word("tcp", "udp"),
+        "What carries it; over UDP a request and a response are a datagram each, and `bandwidth` is TCP's alone.",
+        "tcp"),
     Key("connections", kinds.integer(1, 16_384), "Connections, or transactions under way at once.", 1),
     Key("request_bytes", kinds.integer(1, 1_048_576), "Bytes of a request; with bandwidth, of one write.",
         Computed("1; 131,072 with bandwidth")),
@@ -110,6 +116,8 @@ def check_stream(source: Source, sockets: Values, arrays: Arrays, _: Keys) -> No
         source.mismatch(("sockets", "response_bytes"), "0 with bandwidth", sockets["response_bytes"])
     if sockets.get("rate_tps") is not None:
         source.mismatch(("sockets", "rate_tps"), "none with bandwidth", sockets["rate_tps"])
+    if sockets.get("transport") == _UDP:
+        source.mismatch(("sockets", "transport"), '"tcp" with bandwidth', _UDP)
     sockets.setdefault("request_bytes", 131_072)
     sockets.setdefault("response_bytes", 0)
 
@@ -121,6 +129,9 @@ def check_requests(source: Source, sockets: Values, arrays: Arrays, _: Keys) -> 
     sockets.setdefault("response_bytes", 1)
     if sockets["response_bytes"] == 0:
         source.mismatch(("sockets", "response_bytes"), "1 or more where requests are answered", 0)
+    for key in ("request_bytes", "response_bytes"):
+        if sockets.get("transport") == _UDP and sockets.get(key, 0) > MOST_OF_A_DATAGRAM:
+            source.mismatch(("sockets", key), f"at most {MOST_OF_A_DATAGRAM:,}, a datagram", sockets[key])
 
 
 def _check_ends(source: Source, sockets: Values, hosts: Sequence[Element]) -> None:
@@ -228,7 +239,7 @@ def requests(ends: Ends, netns: tuple[str, str], trial: str) -> tuple[SocketsReq
         SocketsRequest(
             trial=f"{trial}-{k + 1}" if pairs > 1 else trial,
             kind=kind,
-            transport="tcp",
+            transport=workload.transport,
             client=_place(ends.client, netns[0], k),
             server=_place(ends.server, netns[1], k),
             sources=(),
