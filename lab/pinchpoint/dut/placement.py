@@ -138,7 +138,8 @@ def placed(scenario: Scenario, topology: Topology) -> Placed:
     the engine, which may be its relay, are on the server's node. Raises RequirementError.
     """
     device = device_of(scenario)
-    moved, facts = _moved(filled(scenario, topology), topology, device, {h.name for h in scenario.hosts if not h.cpus})
+    open_ends = {host.name for host in scenario.hosts if not host.cpus}
+    moved, facts = _moved(filled(scenario, topology), topology, device, open_ends)
     return device.on_nodes(moved, topology), facts
 
 

@@ -27,6 +27,13 @@ from pinchpoint.observe.snapshot import origin
 from pinchpoint.scenario import parse
 
 RUN = PurePosixPath("/run/pinchpoint/b1")
+
+
+@pytest.fixture(autouse=True)
+def no_kvm(monkeypatch):
+    monkeypatch.setattr(KERNELS["qemu"], "_has_kvm", lambda machine: False)
+
+
 GUEST = '[guest]\nkernel = "qemu"\nnuma_nodes = 2\ncpus = 4\n'
 SOCKETS = """
 title = "two hosts"
@@ -144,7 +151,6 @@ def words_after(argv, option):
 
 
 def test_a_guest_has_its_virtual_cpus_on_its_nodes_and_they_take_turns_where_there_are_too_few(monkeypatch):
-    monkeypatch.setattr(KERNELS["qemu"], "_has_kvm", lambda machine: False)
     monkeypatch.setattr(Local, "cpus", lambda self: frozenset({0, 1}))
     (kernel,) = [resource for resource in planned(sockets())[1] if isinstance(resource, GuestKernel)]
     assert words_after(kernel.argv, "-smp") == ["4,sockets=2,cores=2,threads=1"]
@@ -216,8 +222,7 @@ def settings_of(**nodes):
     return LiveInGuest(NoCounters(), places, Guest("qemu", 512, None, 2, Holds.BENCH, 4)).settings()
 
 
-def test_the_cpus_that_the_guest_has_are_read_back_and_its_processor_is_named(monkeypatch):
-    monkeypatch.setattr(KERNELS["qemu"], "_has_kvm", lambda machine: False)
+def test_the_cpus_that_the_guest_has_are_read_back_and_its_processor_is_named():
     settings = settings_of(node0="0-1\n", node1="2-3\n")
     assert (settings["guest.cpus"], settings["guest.numa_nodes"], settings[PROCESSOR]) == ("4", "2", EMULATED)
     with pytest.raises(BenchError, match=r"guest.cpus: node 0 with CPU 0, 1; node 1 with CPU 2, 3 was asked for"):
