@@ -1,7 +1,7 @@
 """What a scenario needs on this machine, as data: the bench, the engine's request, the collectors."""
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
@@ -12,7 +12,7 @@ from pinchpoint.bench.journal import STATE_DIRECTORY
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Daemon, Hugepages, Relay
 from pinchpoint.bulk.making import veth_resources
-from pinchpoint.dut import remote_endpoints, vm_ends
+from pinchpoint.dut import remote_endpoints, vm_bench, vm_ends
 from pinchpoint.dut.attach import HEADERS, HUGEPAGE_MB, mtu, pci_arguments
 from pinchpoint.dut.device import Attachment, Bench, Live, Pages
 from pinchpoint.dut.placement import chosen, daemon_nodes, placed, topology_of
@@ -24,6 +24,7 @@ from pinchpoint.host import hugepages
 from pinchpoint.host.guest import Guest
 from pinchpoint.host.interface import Host
 from pinchpoint.host.machines import Machines
+from pinchpoint.host.numa import Topology
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.scenario import EngineSite, Scenario
 from pinchpoint.observe.cpu import CpuSteal
@@ -290,6 +291,25 @@ def absent_cpus(scenario: Scenario, lab: Host) -> dict[str, frozenset[int]]:
         if remote_endpoints.is_here(scenario, host):
             named[f"host[{number}].cpus"] = host.cpus
     return {key: absent for key, cpus in named.items() if (absent := frozenset(cpus) - lab.cpus())}
+
+
+def unplaceable(units: Sequence[Scenario], machines: Machines) -> frozenset[str]:
+    """Those, by name, for which their machine lacks CPUs or NUMA nodes; nothing is known of one that is not connected.
+
+    Of a plain look: whatever else may be missing, `lacking` finds.
+    """
+    topologies = {remote: machines.topology(remote) for remote in {unit.remote for unit in units}}
+    return frozenset(
+        unit.name for unit in units if absent_cpus(unit, machines.lab) or not _is_placed(unit, topologies[unit.remote])
+    )
+
+
+def _is_placed(unit: Scenario, topology: Topology | None) -> bool:
+    own = vm_bench.topology(unit.guest) if unit.guest and unit.holds_bench else topology
+    try:
+        return own is None or bool(placed(unit, own))
+    except RequirementError:
+        return False
 
 
 def _cpus(scenario: Scenario) -> tuple[int, ...]:

@@ -1,12 +1,18 @@
 """CPUs of the ends of a socket workload that a file leaves to the machine, and threads that the kernel moves."""
 
+from dataclasses import replace
+
 import pytest
 from msgspec import UNSET
 
 from pinchpoint.dut.placement import alike, placed
+from pinchpoint.dut.setup import unplaceable
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.host.numa import Topology
 from pinchpoint.measure.sockets.run import Ends, requests
 from pinchpoint.model.errors import InputError, RequirementError
+from pinchpoint.run.budget import expected_s, whole_s
 from pinchpoint.scenario import parse
 
 SCENARIO = """
@@ -75,6 +81,19 @@ def test_two_nodes_are_impossible_on_a_machine_with_one():
 def test_one_node_of_one_is_as_good_as_any():
     units = [scenario("any"), scenario("same")]
     assert list(alike(units, ONE_NODE)) == ["x"]
+
+
+def test_points_that_a_machine_cannot_place_are_known_before_the_run(monkeypatch):
+    machines = Machines(Local())
+    monkeypatch.setattr(Local, "cpus", lambda self: frozenset({0, 1}))
+    monkeypatch.setattr(machines, "topology", lambda remote: ONE_NODE)
+    units = [
+        replace(scenario("different"), name="two nodes"),
+        replace(scenario(cpus="[7]"), name="eight CPUs"),
+        scenario(),
+    ]
+    assert unplaceable(units, machines) == {"two nodes", "eight CPUs"}
+    assert whole_s(units, machines) == pytest.approx(expected_s(units[-1]))
 
 
 def wanted(**changes):
