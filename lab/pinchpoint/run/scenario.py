@@ -158,7 +158,8 @@ def _why_no_ceiling(scenario: Scenario) -> str:
     """Where nothing but the engine can be built; empty if it can."""
     if scenario.is_cabled:
         return "its ports are at cables"
-    return "the engine is in a guest" if scenario.holds_bench else ""
+    is_searched = isinstance(scenario.measure, Rates)
+    return "the engine is in a guest" if scenario.holds_bench and is_searched else ""
 
 
 def _attach_dumps(bench: Standing) -> None:
