@@ -15,6 +15,7 @@ from pinchpoint.host.interface import Host
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.numa import Topology, read_topology
 from pinchpoint.model.errors import RequirementError
+from pinchpoint.model.guest import When
 from pinchpoint.model.scenario import Between, NumaPlacement, Point, Scenario
 
 Cpus = tuple[int, ...]
@@ -26,12 +27,13 @@ _LOOK_S = 30.0  # what the doctor awaits
 
 
 def chosen(scenarios: Sequence[Scenario], lab: Host) -> tuple[Scenario, ...]:
-    """The same, each with a kernel for its guest, which stands on the lab's own machine.
+    """The same, each with a kernel for its guest, which stands on the lab's own machine, or without one it needs not.
 
     Where files leave it open all get the same, if one suits them all.
 
     It is the first that boots here and has what the devices need; where there is none, the one that lacks least.
     """
+    scenarios = _with_needed(scenarios, lab)
     left_open = [scenario for scenario in scenarios if scenario.guest and scenario.guest.kernel == AUTO]
     if not left_open:
         return tuple(scenarios)
@@ -41,6 +43,23 @@ def chosen(scenarios: Sequence[Scenario], lab: Host) -> tuple[Scenario, ...]:
         return tuple(chosen([scenario], lab)[0] for scenario in scenarios)
     word = _best(words, left_open, lab)
     return tuple(_with_kernel(scenario, word) if scenario in left_open else scenario for scenario in scenarios)
+
+
+def _with_needed(scenarios: Sequence[Scenario], lab: Host) -> list[Scenario]:
+    """The same, guests that are wanted only where they are needed decided: all of them stand, or none.
+
+    One of each kind and way is asked, since the others need the same.
+    """
+    open_ones = [scenario for scenario in scenarios if scenario.guest and scenario.guest.when is When.NEEDED]
+    kinds = {(scenario.dut.kind, scenario.dut.io): replace(scenario, guest=None) for scenario in open_ones}
+    is_needed = any(_lacking(scenario, lab) for scenario in kinds.values())
+
+    def decided(scenario: Scenario) -> Scenario:
+        if scenario.guest is None or scenario.guest.when is not When.NEEDED:
+            return scenario
+        return replace(scenario, guest=replace(scenario.guest, when=When.ALWAYS) if is_needed else None)
+
+    return [decided(scenario) for scenario in scenarios]
 
 
 def _best(words: Sequence[str], scenarios: Sequence[Scenario], lab: Host) -> str:

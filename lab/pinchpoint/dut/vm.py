@@ -30,7 +30,7 @@ from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.host.numa import Topology, read_topology
 from pinchpoint.keys.lexical import Path
 from pinchpoint.model.errors import BenchError, PinchpointError
-from pinchpoint.model.guest import EMULATED, PROCESSOR, REAL, Holds
+from pinchpoint.model.guest import EMULATED, PROCESSOR, REAL, Holds, When
 from pinchpoint.model.hops import HopGraph, Party, Place, Refused
 from pinchpoint.model.scenario import (
     Batch,
@@ -65,6 +65,9 @@ def check(raw: RawScenario, device: Device) -> None:
     """Whether the file asks for a guest that can be; its problems are noted."""
     guest = raw.tables["guest"]
     if not guest.get("kernel"):
+        return
+    if guest.get("when") is When.NEEDED and device.why_no_guest(raw.dut):
+        guest.clear()
         return
     needs_ends = bool(raw.measure and issubclass(raw.measure, Between))
     guest.setdefault("holds", Holds.BENCH if needs_ends else Holds.DEVICE)

@@ -1,7 +1,14 @@
-"""Words of guests: what one has of a bench, and what its processor is."""
+"""Words of guests: when there is one, what it has of a bench, and what its processor is."""
 
 from enum import StrEnum
 from typing import Final
+
+
+class When(StrEnum):
+    """When there is a guest."""
+
+    ALWAYS = "always"
+    NEEDED = "needed"  # where the machine lacks what the device needs; no longer once that is known (dut/placement.py)
 
 
 class Holds(StrEnum):

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 from pinchpoint.model import addresses
-from pinchpoint.model.guest import Holds
+from pinchpoint.model.guest import Holds, When
 
 MOST_PROBED: Final = 64
 """Pairs of cores that the engine probes around a trial at most (protocol/schema.json)."""
@@ -206,6 +206,7 @@ class Guest:
     numa_nodes: int = 1
     holds: Holds = Holds.DEVICE
     cpus: int | None = None  # virtual CPUs, dealt to the nodes evenly; None: one for each node
+    when: When = When.ALWAYS
 
     @property
     def virtual_cpus(self) -> int:

@@ -12,7 +12,7 @@ from pinchpoint.keys.key import Computed, Key, Table, Unset
 from pinchpoint.keys.source import Source
 from pinchpoint.measure import registry as measures
 from pinchpoint.model.groups import grouped
-from pinchpoint.model.guest import Holds
+from pinchpoint.model.guest import Holds, When
 from pinchpoint.model.measurement import CONFIDENCE
 from pinchpoint.model.scenario import PACKED, SPLIT, NumaPlacement, Scenario, SearchMethod
 from pinchpoint.scenario import sweep_keys
@@ -124,6 +124,9 @@ GUEST = Table(
     (
         Key("kernel", kinds.word(*vm.kernels()),
             " ".join(f'"{word}": {about}.' for word, about in vm.kernels().items()), vm.DEFAULT),
+        Key("when", kinds.word(*When),
+            '"needed": only where this machine lacks what the device needs, such as a module of its kernel, the same for '
+            "all points of a run; a device that no guest can hold then has none.", str(When.ALWAYS)),
         Key("release", kinds.kernel_release(),
             'The release of the kernel, or the beginning of it, e.g. "6.12" (qemu only). `packaging/guest-kernel '
             "--release 6.12` provides it. The result records the release that runs.", Unset("that of the Debian here")),

@@ -7,7 +7,7 @@ import pytest
 from support import OF_A_KIND
 
 from pinchpoint.bench.resource import GuestKernel, Host, Inside, Namespace, RunDirectory, Tap, Veth
-from pinchpoint.dut import registry, vm_bench
+from pinchpoint.dut import placement, registry, vm_bench
 from pinchpoint.dut.device import Live, Pages
 from pinchpoint.dut.placement import alike_there, placed, topology_of
 from pinchpoint.dut.places import Places
@@ -20,7 +20,7 @@ from pinchpoint.host.machines import Machines
 from pinchpoint.host.numa import Topology
 from pinchpoint.measure.sockets.run import Ends
 from pinchpoint.model.errors import BenchError, InputError
-from pinchpoint.model.guest import EMULATED, PROCESSOR, Holds
+from pinchpoint.model.guest import EMULATED, PROCESSOR, Holds, When
 from pinchpoint.model.scenario import Guest
 from pinchpoint.observe.cpu import CpuSteal
 from pinchpoint.observe.snapshot import origin
@@ -227,6 +227,31 @@ def test_the_cpus_that_the_guest_has_are_read_back_and_its_processor_is_named():
     assert (settings["guest.cpus"], settings["guest.numa_nodes"], settings[PROCESSOR]) == ("4", "2", EMULATED)
     with pytest.raises(BenchError, match=r"guest.cpus: node 0 with CPU 0, 1; node 1 with CPU 2, 3 was asked for"):
         settings_of(node0="0-2\n", node1="3\n")
+
+
+NEEDED = '[guest]\nwhen = "needed"\nkernel = "qemu"\ncpus = 4\n'
+
+
+@pytest.mark.parametrize("lacking", [0, 1])
+def test_a_guest_that_is_wanted_where_it_is_needed_stands_where_the_machine_lacks_something(monkeypatch, lacking):
+    asked = []
+
+    def lacks(scenario, lab):
+        asked.append(scenario.guest)
+        return lacking
+
+    monkeypatch.setattr(placement, "_lacking", lacks)
+    resolved = placement.chosen([sockets(NEEDED), sockets(NEEDED, "rr"), sockets(GUEST)], Local())
+    assert [scenario.guest is not None for scenario in resolved] == [bool(lacking), bool(lacking), True]
+    assert asked == [None], "one of each kind is asked, as it would be without a guest"
+    assert all(scenario.guest.when is When.ALWAYS for scenario in resolved if scenario.guest)
+
+
+def test_a_device_that_no_guest_can_hold_has_none_where_it_is_only_wanted_if_needed():
+    text = SOCKETS.format(measure="rr", numa="any", guest=NEEDED, host="", server="[2, 3]")
+    assert parse(text.replace('"kernel"\npmd', '"af_packet"\npmd'), "x.toml").guest is None
+    with pytest.raises(InputError, match=r"guest: expected no \[guest\] where dut.datapath"):
+        parse(text.replace('"kernel"\npmd', '"af_packet"\npmd').replace('"needed"', '"always"'), "x.toml")
 
 
 def test_the_virtual_cpus_are_dealt_to_the_nodes_in_order():
