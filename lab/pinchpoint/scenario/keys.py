@@ -125,8 +125,8 @@ GUEST = Table(
         Key("kernel", kinds.word(*vm.kernels()),
             " ".join(f'"{word}": {about}.' for word, about in vm.kernels().items()), vm.DEFAULT),
         Key("when", kinds.word(*When),
-            '"needed": only where this machine lacks what the device needs, such as a module of its kernel, the same for '
-            "all points of a run; a device that no guest can hold then has none.", str(When.ALWAYS)),
+            '"needed": only where this machine lacks what the device needs, such as a module of its kernel, the same '
+            "for all points of a run; a device that no guest can hold then has none.", str(When.ALWAYS)),
         Key("release", kinds.kernel_release(),
             'The release of the kernel, or the beginning of it, e.g. "6.12" (qemu only). `packaging/guest-kernel '
             "--release 6.12` provides it. The result records the release that runs.", Unset("that of the Debian here")),
