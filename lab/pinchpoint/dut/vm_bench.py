@@ -7,9 +7,20 @@ over the line to the guest (`host/guest_program.py`).
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import cast
+from pathlib import PurePosixPath
+from typing import Final, cast
 
-from pinchpoint.bench.resource import AnyResource, Inside, MarkedProcesses, Namespace
+import msgspec
+
+from pinchpoint.bench.resource import (
+    AnyResource,
+    Command,
+    Inside,
+    MarkedProcesses,
+    Namespace,
+    RunDirectory,
+    TextFile,
+)
 from pinchpoint.dut import vm
 from pinchpoint.dut.attach import foundation
 from pinchpoint.dut.device import Attachment, Bench, Device, Live, Pages, Seen
@@ -22,6 +33,9 @@ from pinchpoint.model.hops import HopGraph
 from pinchpoint.model.scenario import Guest, Port, Scenario
 from pinchpoint.model.trial import ThreadLoad
 from pinchpoint.observe.snapshot import Collector
+
+_SEEN: Final = "/tmp"  # of the machine, by its guest: guest_init.sh
+_MOST_BY_LINE: Final = 10_000  # lines of a file
 
 
 def in_guest(device: Device, scenario: Scenario) -> Device:
@@ -60,8 +74,9 @@ class BenchInGuest(vm.GuestedBench):
     def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
         """The guest, and all of the bench within it."""
         places, there = self.places, self.device.resources(pages, engine)
-        inside = [Inside(resource) for resource in there if not isinstance(resource, MarkedProcesses)]
-        return [*foundation(places, pages), Namespace(places.engine_netns), *self.booted(()), *inside]
+        outside, inside = _copied([resource for resource in there if not isinstance(resource, MarkedProcesses)], places)
+        before = (*foundation(places, pages), Namespace(places.engine_netns), *outside)
+        return [*before, *self.booted(()), *map(Inside, inside)]
 
     def attachment(self, number: int, port: Port) -> Attachment:
         """As of the device."""
@@ -85,6 +100,22 @@ class BenchInGuest(vm.GuestedBench):
     def open(self) -> Live:
         """The device, and its guest."""
         return cast(Live, LiveInGuest(self.device.open(), self.places, self._guest))
+
+
+def _copied(resources: Sequence[AnyResource], places: Places) -> tuple[Sequence[AnyResource], Sequence[AnyResource]]:
+    """What of these is on the machine before its guest boots, and what is made in the guest.
+
+    Long files are copied from the machine's /tmp, which the guest sees: over the line they would take minutes.
+    """
+    folder, outside, inside = f"{_SEEN}/pinchpoint-{places.bench_id}", list[AnyResource](), list[AnyResource]()
+    for resource in resources:
+        if isinstance(resource, TextFile) and sum(count for _, count, _ in resource.series) > _MOST_BY_LINE:
+            copy = f"{folder}/{PurePosixPath(resource.path).name}"
+            outside.append(msgspec.structs.replace(resource, path=copy))
+            inside.append(Command(("cp", copy, resource.path)))
+        else:
+            inside.append(resource)
+    return [RunDirectory(folder), *outside] if outside else [], inside
 
 
 class LiveInGuest(vm.GuestedLive):

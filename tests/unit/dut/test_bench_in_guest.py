@@ -6,7 +6,17 @@ from pathlib import PurePosixPath
 import pytest
 from support import OF_A_KIND
 
-from pinchpoint.bench.resource import GuestKernel, Host, Inside, Namespace, RunDirectory, Tap, Veth
+from pinchpoint.bench.resource import (
+    Command,
+    GuestKernel,
+    Host,
+    Inside,
+    Namespace,
+    RunDirectory,
+    Tap,
+    TextFile,
+    Veth,
+)
 from pinchpoint.dut import placement, registry, vm_bench
 from pinchpoint.dut.device import Live, Pages
 from pinchpoint.dut.placement import alike_there, placed, topology_of
@@ -144,6 +154,20 @@ def test_ports_of_a_bench_in_a_guest_are_veth_pairs_there_and_the_engine_opens_t
     end = bench.attachment(0, bench.scenario.ports[0])
     assert (end.backend, end.device, end.netns) == ("af_packet", "left", bench.places.engine_netns)
     assert registry.device_of(frames()).graph(frames()).places[0].name == "veth"
+
+
+@pytest.mark.parametrize(("rules", "is_copied"), [(1_000, False), (500_000, True)])
+def test_a_long_file_is_copied_from_the_machine_and_not_sent_over_the_line(rules, is_copied):
+    series = f'[[dut.rule_series]]\nrule = "ip,nw_dst={{ipv4:10.0.0.0}},actions=drop"\ncount = {rules}\n[sockets]'
+    text = SOCKETS.format(measure="rr", numa="any", guest=GUEST, host="", server="[2, 3]").replace("[sockets]", series)
+    made = planned(parse(text, "x.toml"))[1]
+    boot = next(number for number, resource in enumerate(made) if isinstance(resource, GuestKernel))
+    long = [resource for resource in made[:boot] if isinstance(resource, TextFile) and resource.series]
+    copies = [resource.resource for resource in made[boot:] if isinstance(resource, Inside)]
+    copies = [resource.argv for resource in copies if isinstance(resource, Command) and resource.argv[0] == "cp"]
+    assert [file.path for file in long] == (["/tmp/pinchpoint-b1/rules-br0.txt"] if is_copied else [])
+    assert copies == ([("cp", "/tmp/pinchpoint-b1/rules-br0.txt", f"{RUN}/rules-br0.txt")] if is_copied else [])
+    assert (RunDirectory("/tmp/pinchpoint-b1") in made[:boot]) is is_copied
 
 
 def words_after(argv, option):
