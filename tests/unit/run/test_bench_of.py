@@ -31,7 +31,7 @@ def had(scenario, offload=None):
 
 def bridges(datapath):
     _, (sweep,) = load_study(STUDIES / "bridge-scale", only=("bridges",), changes={"dut.datapath": datapath})
-    return sweep.scenarios[0]
+    return replace(sweep.scenarios[0], guest=None)
 
 
 @pytest.mark.parametrize(("datapath", "is_in_kernel"), [("kernel", 1), ("af_packet", 0)])
