@@ -66,7 +66,7 @@ class Planted(Host):
 def _planted() -> Iterator[Machines]:
     """Inside, nothing of this machine is looked at."""
     with ExitStack() as stack:
-        stack.enter_context(patch.object(setup.secrets, "token_hex", lambda _: _BENCH))
+        stack.enter_context(patch("pinchpoint.dut.setup.secrets.token_hex", lambda _: _BENCH))
         stack.enter_context(patch.object(setup, "find_engine", lambda _: "pinchpoint-engine"))
         stack.enter_context(patch.object(placement, "_best", lambda words, *_: words[0]))
         stack.enter_context(patch.object(guest_kernels, "releases", lambda _: ()))
