@@ -5,9 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from pinchpoint.dut.ovs import bench, settings
+from pinchpoint.dut.ovs import DEVICE, bench, settings
 from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.ports import switch_ports
+from pinchpoint.dut.ovs.spec import cards
 from pinchpoint.host.local import Local
 from pinchpoint.model.errors import BenchError, InputError
 from pinchpoint.scenario import parse
@@ -67,6 +68,64 @@ def test_a_nic_has_the_arguments_of_its_driver_wherever_it_is_named():
     assert left.columns["options:dpdk-devargs"] == '"0000:06:00.0,dv_flow_en=1,mprq_en=0"'
     assert bench._nics(wanted) == ("0000:06:00.0,dv_flow_en=1,mprq_en=0",)
     assert bench._nics(scenario("dpdk", port=NICS)) == ("0000:06:00.0",)
+
+
+LOOP = """
+[[bridge]]
+name = "inner"
+rules = "in_port={near},actions=output:{to-br0}"
+[[nic]]
+name = "far"
+pci = "0000:05:00.0"
+[[nic]]
+name = "near"
+bridge = "inner"
+pci = "0000:05:00.1"
+queues = 2
+devargs = "dv_flow_en=1"
+[[patch]]
+from = "br0"
+to = "inner"
+"""
+
+
+def looped(datapath="dpdk", more=LOOP):
+    text = SCENARIO.format(datapath=datapath, dut="", port="").replace("output:{right}", "output:{far}")
+    return parse(f"{text}\n{more}", "x.toml")
+
+
+def test_two_nics_of_the_switch_are_a_loop_between_two_of_its_bridges():
+    wanted = looped()
+    made = {port.name: port for port in switch_ports(wanted, PLACES)}
+    assert (made["far"].bridge, made["near"].bridge) == ("br0", "inner")
+    assert made["near"].columns == {
+        "type": "dpdk",
+        "options:dpdk-devargs": '"0000:05:00.1,dv_flow_en=1"',
+        "options:n_rxq": "2",
+    }
+    assert bench._nics(wanted) == ("0000:05:00.0", "0000:05:00.1,dv_flow_en=1")
+    assert cards(wanted).of_device == {"far": "0000:05:00.0", "near": "0000:05:00.1"}
+    assert (made["left"].number, made["right"].number, made["far"].number) == (1, 2, 4), "the others keep theirs"
+    assert DEVICE.freezing(wanted).why_not == "both benches would need the NICs"
+
+
+@pytest.mark.parametrize(
+    ("datapath", "more", "problem"),
+    [
+        ("af_packet", LOOP, 'nic[1]: expected dut.datapath = "dpdk" with [[nic]], found "af_packet"'),
+        ("dpdk", LOOP.replace("05:00.1", "05:00.0"), "nic[2].pci: expected one that nothing else has"),
+        (
+            "dpdk",
+            LOOP.replace('name = "near"', 'name = "left"'),
+            'nic[2].name: expected a unique name, found "left" again',
+        ),
+        ("dpdk", LOOP.replace('bridge = "inner"', 'bridge = "outer"'), "nic[2].bridge: expected the name of a bridge"),
+    ],
+)
+def test_a_nic_that_does_not_fit_is_told_with_its_key(datapath, more, problem):
+    with pytest.raises(InputError) as error:
+        looped(datapath, more)
+    assert problem in str(error.value)
 
 
 @pytest.mark.parametrize(

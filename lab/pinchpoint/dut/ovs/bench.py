@@ -9,7 +9,7 @@ from pinchpoint.dut.device import Pages
 from pinchpoint.dut.ovs import balancing
 from pinchpoint.dut.ovs.places import OvsPlaces, quoted
 from pinchpoint.dut.ovs.ports import bridges, driven, extra_ports, rules, underlay_routes, vdpa_known
-from pinchpoint.dut.ovs.spec import CONFIG_KEYS, IN_KERNEL, POLLED, Datapath, OvsDut, ports, spec
+from pinchpoint.dut.ovs.spec import CONFIG_KEYS, IN_KERNEL, POLLED, Datapath, OvsDut, cards, ports, spec
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.model.scenario import Host, Scenario
 
@@ -93,7 +93,7 @@ def _nics(scenario: Scenario) -> tuple[str, ...]:
             representors.setdefault(port.pf, []).append(str(port.representor))
     wanted = {port.pci: driven(port) for port in ports(scenario) if port.pci}
     wanted |= {nic: f"{nic},representor=[{','.join(numbers)}]" for nic, numbers in representors.items()}
-    return tuple(wanted.values())
+    return tuple((wanted | {nic.pci: driven(nic) for nic in spec(scenario).nics}).values())
 
 
 def tuned(dut: OvsDut) -> dict[str, str]:
@@ -148,7 +148,7 @@ def bench(
     return [
         *attach.foundation(places, pages, hugepages_needed(scenario)),
         Namespace(places.dut_netns),
-        *nics.resources(places.machine, nics.beside_device(scenario), places.bench_id, places.dut_netns),
+        *nics.resources(places.machine, cards(scenario), places.bench_id, places.dut_netns),
         *_links(scenario, places),
         *database(scenario, places),
         *settings(scenario, places),

@@ -22,7 +22,18 @@ from pinchpoint.dut.ovs.kinds import kinds_of
 from pinchpoint.dut.ovs.live import OvsLive
 from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.ports import RULE_SYNTAX, refused_rule, refused_rules, refused_vdpa
-from pinchpoint.dut.ovs.spec import DEFAULT_MB, IN_KERNEL, KEYS, TYPES, Datapath, OvsPort, pinned_queues, rules, spec
+from pinchpoint.dut.ovs.spec import (
+    DEFAULT_MB,
+    IN_KERNEL,
+    KEYS,
+    TYPES,
+    Datapath,
+    OvsPort,
+    cards,
+    pinned_queues,
+    rules,
+    spec,
+)
 from pinchpoint.dut.places import Places
 from pinchpoint.engine.protocol import BackendName
 from pinchpoint.host.interface import CommandFailed
@@ -173,7 +184,7 @@ class OvsDevice(counters.CountedDevice):
         dut = spec(scenario)
         yield from _needs(host, dut.datapath, made.hugepages_needed(scenario), scenario.guest, dut.vswitchd)
         if dut.datapath is Datapath.DPDK:
-            yield from nics.needs(host, nics.beside_device(scenario))
+            yield from nics.needs(host, cards(scenario))
             ends = [end for port in scenario.ports if isinstance(port, OvsPort) for end in (port.pf, port.vf)]
             yield from nics.shared(host, (end for end in ends if end))
         if dut.datapath in IN_KERNEL and dut.tunnels:
@@ -245,6 +256,8 @@ class OvsDevice(counters.CountedDevice):
         """By its daemon, unless the kernel forwards."""
         if spec(scenario).datapath in IN_KERNEL:
             return Freezing(why_not="both benches would share the kernel's one datapath, which cannot be frozen")
+        if spec(scenario).nics:
+            return Freezing(why_not="both benches would need the NICs")
         return Freezing(made.SWITCH)
 
     def graph(self, scenario: Scenario) -> HopGraph:

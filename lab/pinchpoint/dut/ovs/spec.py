@@ -1,11 +1,12 @@
 """What a scenario says of a private Open vSwitch, and the keys by which it says so."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
 from pinchpoint.dut.device import Items, Keys, Types
+from pinchpoint.dut.nics import Cards, beside_device
 from pinchpoint.dut.services import Option, Services
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table, Unset
@@ -76,6 +77,17 @@ class Tunnel:
 
 
 @dataclass(frozen=True)
+class OvsNic:
+    """A NIC of the switch whose cable leads to another one of it, or to another machine, and not to the engine."""
+
+    name: str  # in rules
+    bridge: str
+    pci: str
+    queues: int
+    devargs: str = ""
+
+
+@dataclass(frozen=True)
 class ArpResponder:
     """Addresses for which a bridge itself answers ARP, by one rule of table 0 each."""
 
@@ -127,6 +139,7 @@ class OvsDut:
     arp_responders: tuple[ArpResponder, ...]
     extra_ports: ExtraPorts
     vswitchd: str | None = None  # the switch's program, an absolute path; None: the installed one of the datapath
+    nics: tuple[OvsNic, ...] = ()  # beside those of ports
     xdp_mode: str | None = None  # of its ports (af_xdp only); None: the best that each can
     kind: str = "ovs"
 
@@ -180,6 +193,12 @@ def ports(scenario: Scenario) -> tuple[OvsPort, ...]:
 def hosts(scenario: Scenario) -> tuple[OvsHost, ...]:
     """The scenario's hosts, as this kind has them."""
     return tuple(host for host in scenario.hosts if isinstance(host, OvsHost))
+
+
+def cards(scenario: Scenario) -> Cards:
+    """NICs of the switch's machine: those of ports, and of `[[nic]]`."""
+    here = beside_device(scenario)
+    return replace(here, of_device={**here.of_device, **{nic.name: nic.pci for nic in spec(scenario).nics}})
 
 
 def ends(scenario: Scenario) -> list[str]:
@@ -307,6 +326,21 @@ TUNNEL = Table("tunnel", "A VXLAN tunnel between two bridges, over an underlay t
     Key("vni", kinds.integer(0, 2**24 - 1), "The VXLAN network identifier (RFC 7348)."),
 ), at_most=256)  # fmt: skip
 
+_DEVARG = r"[a-z][a-z0-9_]{0,62}=[A-Za-z0-9_.:-]{1,64}"
+_DEVARGS = kinds.matching(
+    rf"(?:{_DEVARG}(?:,{_DEVARG}){{0,15}})?", 'driver arguments such as "dv_flow_en=1,mprq_en=0", or nothing'
+)
+
+NIC = Table("nic",
+    "A NIC of the switch (dpdk only) without an end of the engine: two of them joined by a cable make a loop between "
+    "two bridges; one alone is an uplink to another machine.", (
+    Key("name", kinds.port_name(), "In braces, its port in the rules of its bridge."),
+    Key("bridge", _A_BRIDGE, "The bridge it belongs to.", FIRST_BRIDGE),
+    Key("pci", kinds.pci_address(), "Its PCI address."),
+    Key("queues", kinds.integer(1, 64), "Its receive queues.", 1),
+    Key("devargs", _DEVARGS, "Arguments of its driver (DPDK's devargs, behind the address).", ""),
+), at_most=64)  # fmt: skip
+
 ARP_RESPONDER = Table("arp_responder", "Addresses for which a bridge itself answers ARP requests, by one rule of "
     "table 0 each.", (
     Key("bridge", _A_BRIDGE, "The bridge that answers.", FIRST_BRIDGE),
@@ -314,8 +348,6 @@ ARP_RESPONDER = Table("arp_responder", "Addresses for which a bridge itself answ
     Key("mac", kinds.mac(unicast=True), "The answer."),
 ), at_most=64)  # fmt: skip
 
-_DEVARG = r"[a-z][a-z0-9_]{0,62}=[A-Za-z0-9_.:-]{1,64}"
-_DEVARGS = rf"(?:{_DEVARG}(?:,{_DEVARG}){{0,15}})?"
 _PORT = (
     Key("bridge", _A_BRIDGE, "The bridge it belongs to.", FIRST_BRIDGE),
     Key("rxq_affinity", kinds.affinity(), "Which of dut.pmd_cpus polls which queue (OVS's pmd-rxq-affinity).", ""),
@@ -326,7 +358,7 @@ _PORT = (
     Key("pf", kinds.pci_address(), "The NIC's physical function, in switchdev mode (vdpa only).", Unset("none")),
     Key("vf", kinds.pci_address(), "Its virtual function (vdpa only).", Unset("none")),
     Key("representor", kinds.integer(0, 4095), "The number of that function's representor (vdpa only).", Unset("none")),
-    Key("devargs", kinds.matching(_DEVARGS, 'driver arguments such as "dv_flow_en=1,mprq_en=0", or nothing'),
+    Key("devargs", _DEVARGS,
         "Arguments of the driver of the port's NIC (DPDK's devargs, behind its address; `pci` only).", ""),
 )  # fmt: skip
 
@@ -349,7 +381,7 @@ KEYS = Keys(
     dut=_DUT,
     port=_PORT,
     host=_HOST,
-    arrays=(RULE_SERIES, BRIDGE, BRIDGE_SERIES, PATCH, TUNNEL, ARP_RESPONDER),
+    arrays=(RULE_SERIES, BRIDGE, BRIDGE_SERIES, PATCH, TUNNEL, NIC, ARP_RESPONDER),
     actions=_ACTIONS,
     settings=kinds.config(RESERVED_CONFIG),
     cabled=lambda dut: dut.get("datapath", "dpdk") != "dpdk",
