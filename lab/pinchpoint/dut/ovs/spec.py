@@ -85,6 +85,7 @@ class OvsNic:
     pci: str
     queues: int
     devargs: str = ""
+    no_iommu: bool = False  # it may be given to a process without an IOMMU
 
 
 @dataclass(frozen=True)
@@ -197,8 +198,12 @@ def hosts(scenario: Scenario) -> tuple[OvsHost, ...]:
 
 def cards(scenario: Scenario) -> Cards:
     """NICs of the switch's machine: those of ports, and of `[[nic]]`."""
-    here = beside_device(scenario)
-    return replace(here, of_device={**here.of_device, **{nic.name: nic.pci for nic in spec(scenario).nics}})
+    here, nics = beside_device(scenario), spec(scenario).nics
+    return replace(
+        here,
+        of_device={**here.of_device, **{nic.name: nic.pci for nic in nics}},
+        without_iommu=here.without_iommu.union(nic.pci for nic in nics if nic.no_iommu),
+    )
 
 
 def ends(scenario: Scenario) -> list[str]:
@@ -339,6 +344,7 @@ NIC = Table("nic",
     Key("pci", kinds.pci_address(), "Its PCI address."),
     Key("queues", kinds.integer(1, 64), "Its receive queues.", 1),
     Key("devargs", _DEVARGS, "Arguments of its driver (DPDK's devargs, behind the address).", ""),
+    Key("no_iommu", kinds.boolean(), "As of a port: whether it may be used without an IOMMU.", False),
 ), at_most=64)  # fmt: skip
 
 ARP_RESPONDER = Table("arp_responder", "Addresses for which a bridge itself answers ARP requests, by one rule of "
