@@ -128,6 +128,7 @@ def program_facts(scenario: Scenario, host: Machine) -> Mapping[str, str]:
 
 # Switch, engine and their removal; DPDK also takes and clears its hugepages.
 _STANDING_S = {Datapath.DPDK: 4.5, Datapath.AF_XDP: 4.0, Datapath.AF_PACKET: 3.0} | dict.fromkeys(IN_KERNEL, 3.0)
+_YOUNG_S = 8.0  # until a guest's kernel has run for long enough
 _RULE_S, _BRIDGE_S, _PORT_S = 20e-6, 0.1, 10e-3  # of each, made and removed
 
 
@@ -214,7 +215,8 @@ class OvsDevice(counters.CountedDevice):
         dut = spec(scenario)
         answers = sum(responder.ipv4.count for responder in dut.arp_responders)
         ports_s = _BRIDGE_S * (len(dut.bridges) - 1) + _PORT_S * dut.extra_ports.count
-        return _STANDING_S[dut.datapath] + _RULE_S * (rules(scenario) + answers) + ports_s
+        young_s = _YOUNG_S if scenario.guest else 0.0
+        return _STANDING_S[dut.datapath] + young_s + _RULE_S * (rules(scenario) + answers) + ports_s
 
     def contents(self, scenario: Scenario) -> Mapping[str, int]:
         """OpenFlow rules and idle ports."""
