@@ -76,8 +76,10 @@ pub enum Wait {
 pub struct Place {
     /// Network namespace (`ip netns`), or none for this process's own.
     pub netns: Option<String>,
-    /// The core it is pinned to.
+    /// The core it is pinned to, and by which its witnesses go.
     pub core: usize,
+    /// Cores among which the kernel may move it; empty: it is pinned.
+    pub cpus: Vec<usize>,
 }
 
 /// One workload: one client thread, one server thread, one program.
@@ -135,6 +137,7 @@ impl Workload {
         let place = Place {
             netns: None,
             core: 0,
+            cpus: Vec::new(),
         };
         let (request_bytes, response_bytes) = match kind {
             Kind::Stream => (131_072, 0),

@@ -12,6 +12,7 @@ from typing import Final
 import click
 
 from pinchpoint.dut.placement import chosen
+from pinchpoint.dut.setup import unplaceable
 from pinchpoint.host.interface import Host
 from pinchpoint.host.machines import Machines
 from pinchpoint.model import units as words
@@ -100,7 +101,9 @@ class Program:
             repeats = {sweep.repeats for sweep in self.sweeps}
             each = f"{repeats.pop()} repeats each" if len(repeats) == 1 else "repeated"
             text += f", {each}: {words.counted(len(self.units), 'unit')}"
-        return self._with_time(text, machines)
+        beyond = unplaceable([scenario for sweep in self.sweeps for scenario in sweep.scenarios], machines)
+        impossible = f"; {words.counted(len(beyond), 'point')} impossible here (CPUs, NUMA nodes)" if beyond else ""
+        return self._with_time(text, machines) + impossible
 
     def _with_time(self, text: str, machines: Machines) -> str:
         text += f", {about(self.expected_s(machines))}"

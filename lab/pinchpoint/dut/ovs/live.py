@@ -20,7 +20,7 @@ from pinchpoint.dut.ovs.bulk import Ports as BulkPorts
 from pinchpoint.dut.ovs.collectors import Database, DroppingRules, PmdThreads, Ports, TcFilters, of_datapath
 from pinchpoint.dut.ovs.places import OvsPlaces, Unixctl, UnixctlError
 from pinchpoint.dut.ovs.ports import switch_ports
-from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, ends, rules, spec
+from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, cards, ends, rules, spec
 from pinchpoint.dut.program import kept_log
 from pinchpoint.host.interface import Host
 from pinchpoint.model.errors import DutError
@@ -74,7 +74,7 @@ class OvsLive(Live):
         scenario, places, control = self._scenario, self._places, self.control
         return {
             **settings.in_force(scenario, places, control),
-            **nics.settings(places.machine, nics.at(scenario, scenario.site)),
+            **nics.settings(places.machine, cards(scenario)),
             **dict(settings.nics(scenario, places)),
             **balancing.settings(scenario, places, control),
         }

@@ -1,7 +1,7 @@
 """Bridges, their ports and their rules: which there are, OpenFlow numbers, and the commands that make them.
 
 Numbers are requested, so that rules may name ports before the switch has opened
-them: in each bridge from 1 in the order engine ports, hosts, patch ports, tunnels.
+them: in each bridge from 1 in the order engine ports, hosts, patch ports, tunnels, NICs.
 
 Each VXLAN tunnel has two underlay bridges joined by a patch, with an address each on
 their local ports. The switch encapsulates at one and decapsulates at the other
@@ -29,7 +29,19 @@ from itertools import count
 from pinchpoint.bench.resource import AnyResource, Command, TapLinks, TextFile
 from pinchpoint.dut.device import RawScenario
 from pinchpoint.dut.ovs.places import OvsPlaces, quoted
-from pinchpoint.dut.ovs.spec import IN_KERNEL, VDPA, ArpResponder, Bridge, Datapath, OvsPort, Tunnel, hosts, ports, spec
+from pinchpoint.dut.ovs.spec import (
+    IN_KERNEL,
+    VDPA,
+    ArpResponder,
+    Bridge,
+    Datapath,
+    OvsNic,
+    OvsPort,
+    Tunnel,
+    hosts,
+    ports,
+    spec,
+)
 from pinchpoint.host.interface import COMMAND_TIMEOUT_S, CommandFailed, Host
 from pinchpoint.keys.reader import Element
 from pinchpoint.model.addresses import expand_template
@@ -71,12 +83,13 @@ _Wanted = tuple[str, str, str, Mapping[str, str]]  # bridge, word in rules, inte
 
 
 def _wanted(scenario: Scenario, places: OvsPlaces) -> Iterator[_Wanted]:
-    datapath = spec(scenario).datapath
+    datapath, mode = spec(scenario).datapath, spec(scenario).xdp_mode
+    xdp = {"options:xdp-mode": mode} if mode else {}
     for port in ports(scenario):
         pinned = {"other_config:pmd-rxq-affinity": quoted(port.rxq_affinity)} if port.rxq_affinity else {}
-        yield port.bridge, port.name, port.name, _attached(port, scenario, places) | pinned
+        yield port.bridge, port.name, port.name, _attached(port, scenario, places) | xdp | pinned
     for host in hosts(scenario):
-        yield host.bridge, host.name, host.name, _interface(host.name, datapath, places)
+        yield host.bridge, host.name, host.name, _interface(host.name, datapath, places) | xdp
     for patch in spec(scenario).patches:
         for near, far in ((patch.first, patch.second), (patch.second, patch.first)):
             columns = {"type": "patch", "options:peer": patch_name(far, near)}
@@ -85,6 +98,17 @@ def _wanted(scenario: Scenario, places: OvsPlaces) -> Iterator[_Wanted]:
         tunnel = near_end.tunnel
         columns = {"type": "vxlan", "options:remote_ip": far_end.address, "options:key": str(tunnel.vni)}
         yield near_end.bridge, tunnel.name, near_end.port, columns
+    for nic in spec(scenario).nics:
+        yield nic.bridge, nic.name, nic.name, _of_nic(nic.address, nic)
+
+
+def _of_nic(address: str, port: OvsPort | OvsNic) -> dict[str, str]:
+    """The columns of a port that is a NIC."""
+    return {
+        "type": "dpdk",
+        "options:dpdk-devargs": quoted(driven(address, port.devargs)),
+        "options:n_rxq": str(port.queues),
+    }
 
 
 def patch_name(near: str, far: str) -> str:
@@ -99,8 +123,13 @@ def _attached(port: OvsPort, scenario: Scenario, places: OvsPlaces) -> dict[str,
     if datapath is Datapath.DPDK and port.kind == VDPA:
         return _vdpa_columns(port, places)
     if datapath is Datapath.DPDK and nic:
-        return {"type": "dpdk", "options:dpdk-devargs": quoted(nic)} | queues
+        return _of_nic(nic, port)
     return _interface(port.name, datapath, places) | (queues if datapath is Datapath.AF_XDP else {})
+
+
+def driven(address: str, devargs: str) -> str:
+    """A NIC with the arguments of its driver, as DPDK takes both."""
+    return ",".join(filter(None, (address, devargs)))
 
 
 def _interface(name: str, datapath: Datapath, places: OvsPlaces) -> dict[str, str]:

@@ -1,11 +1,12 @@
 """What a scenario says of a private Open vSwitch, and the keys by which it says so."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
 from pinchpoint.dut.device import Items, Keys, Types
+from pinchpoint.dut.nics import Cards, at
 from pinchpoint.dut.services import TRACKING, Services
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table, Unset
@@ -76,6 +77,18 @@ class Tunnel:
 
 
 @dataclass(frozen=True)
+class OvsNic:
+    """A NIC of the switch whose cable leads to another one of it, or to another machine, and not to the engine."""
+
+    name: str  # in rules
+    bridge: str
+    address: str  # on the PCI bus of the device's machine
+    queues: int
+    devargs: str = ""
+    no_iommu: bool = False  # it may be given to a process without an IOMMU
+
+
+@dataclass(frozen=True)
 class ArpResponder:
     """Addresses for which a bridge itself answers ARP, by one rule of table 0 each."""
 
@@ -127,6 +140,8 @@ class OvsDut:
     arp_responders: tuple[ArpResponder, ...]
     extra_ports: ExtraPorts
     vswitchd: str | None = None  # the switch's program, an absolute path; None: the installed one of the datapath
+    nics: tuple[OvsNic, ...] = ()  # beside those of ports
+    xdp_mode: str | None = None  # of its ports (af_xdp only); None: the best that each can
     kind: str = "ovs"
 
     @property
@@ -155,6 +170,7 @@ class OvsPort(Port):
     pf: str | None = None  # of VDPA: the NIC's physical function, a PCI address
     vf: str | None = None  # its virtual function that serves the rings
     representor: int | None = None  # of that function in the switch
+    devargs: str = ""  # of a NIC, for its driver: "KEY=VALUE,..."
 
     @property
     def shared_nics(self) -> tuple[str, ...]:
@@ -183,6 +199,16 @@ def ports(scenario: Scenario) -> tuple[OvsPort, ...]:
 def hosts(scenario: Scenario) -> tuple[OvsHost, ...]:
     """The scenario's hosts, as this kind has them."""
     return tuple(host for host in scenario.hosts if isinstance(host, OvsHost))
+
+
+def cards(scenario: Scenario) -> Cards:
+    """NICs of the switch's machine: those of ports, and of `[[nic]]`."""
+    here, nics = at(scenario, scenario.site), spec(scenario).nics
+    return replace(
+        here,
+        of_device={**here.of_device, **{nic.name: nic.address for nic in nics}},
+        without_iommu=here.without_iommu.union(nic.address for nic in nics if nic.no_iommu),
+    )
 
 
 def ends(scenario: Scenario) -> list[str]:
@@ -225,6 +251,8 @@ RESERVED_CONFIG: Final = {
 }
 """Settings that cannot change while the switch runs."""
 
+BEST_EFFORT: Final = "best-effort"
+XDP_MODES: Final = ("native-with-zerocopy", "native", "generic", BEST_EFFORT)
 _OWN = Unset("the switch's own")
 
 TUNING: Final = (
@@ -254,6 +282,9 @@ _DUT = (
     Key("memory_mb", kinds.integer(64, 1_048_576), "Hugepage memory of the switch, MiB (dpdk only).",
         DEFAULT_MB),
     *TUNING,
+    Key("xdp_mode", kinds.word(*XDP_MODES),
+        "How AF_XDP reaches the ports (af_xdp only): by the driver without or with a copy, or in the kernel's generic "
+        "way; a port that cannot is an error. The mode in use is among the settings.", Unset(BEST_EFFORT)),
     Key("other_config", kinds.config(_SET_BY_THE_BENCH),
         "Settings of the switch (Open_vSwitch other_config), applied as written. Refused, because the "
         "bench sets them: " + ", ".join(_SET_BY_THE_BENCH) + ".", {}),
@@ -305,6 +336,22 @@ TUNNEL = Table("tunnel", "A VXLAN tunnel between two bridges, over an underlay t
     Key("vni", kinds.integer(0, 2**24 - 1), "The VXLAN network identifier (RFC 7348)."),
 ), at_most=256)  # fmt: skip
 
+_DEVARG = r"[a-z][a-z0-9_]{0,62}=[A-Za-z0-9_.:-]{1,64}"
+_DEVARGS = kinds.matching(
+    rf"(?:{_DEVARG}(?:,{_DEVARG}){{0,15}})?", 'driver arguments such as "dv_flow_en=1,mprq_en=0", or nothing'
+)
+
+NIC = Table("nic",
+    "A NIC of the switch (dpdk only) without an end of the engine: two of them joined by a cable make a loop between "
+    "two bridges; one alone is an uplink to another machine.", (
+    Key("name", kinds.port_name(), "In braces, its port in the rules of its bridge."),
+    Key("bridge", _A_BRIDGE, "The bridge it belongs to.", FIRST_BRIDGE),
+    Key("pci", kinds.pci_address(), "Its PCI address.", field="address"),
+    Key("queues", kinds.integer(1, 64), "Its receive queues.", 1),
+    Key("devargs", _DEVARGS, "Arguments of its driver (DPDK's devargs, behind the address).", ""),
+    Key("no_iommu", kinds.boolean(), "As of a port: whether it may be used without an IOMMU.", False),
+), at_most=64)  # fmt: skip
+
 ARP_RESPONDER = Table("arp_responder", "Addresses for which a bridge itself answers ARP requests, by one rule of "
     "table 0 each.", (
     Key("bridge", _A_BRIDGE, "The bridge that answers.", FIRST_BRIDGE),
@@ -322,6 +369,8 @@ _PORT = (
     Key("pf", kinds.pci_address(), "The NIC's physical function, in switchdev mode (vdpa only).", Unset("none")),
     Key("vf", kinds.pci_address(), "Its virtual function (vdpa only).", Unset("none")),
     Key("representor", kinds.integer(0, 4095), "The number of that function's representor (vdpa only).", Unset("none")),
+    Key("devargs", _DEVARGS,
+        "Arguments of the driver of the port's NIC (DPDK's devargs, behind its address; `pci` only).", ""),
 )  # fmt: skip
 
 _HOST = (Key("bridge", _A_BRIDGE, "The bridge it is on.", FIRST_BRIDGE),)
@@ -343,7 +392,7 @@ KEYS = Keys(
     dut=_DUT,
     port=_PORT,
     host=_HOST,
-    arrays=(RULE_SERIES, BRIDGE, BRIDGE_SERIES, PATCH, TUNNEL, ARP_RESPONDER),
+    arrays=(RULE_SERIES, BRIDGE, BRIDGE_SERIES, PATCH, TUNNEL, NIC, ARP_RESPONDER),
     actions=_ACTIONS,
     settings=kinds.config(RESERVED_CONFIG),
     cabled=lambda dut: dut.get("datapath", "dpdk") != "dpdk",
