@@ -160,8 +160,8 @@ def explaining(wanted: Program, machines: Machines) -> Program:
 
 
 def _free_cpus(scenario: Scenario, machines: Machines) -> frozenset[int]:
-    """CPUs of its host that neither engine nor device uses; none of a bench on several hosts."""
-    if scenario.is_multi_host:
+    """CPUs of its host that neither engine nor device uses; none of a bench on several hosts, or in a guest."""
+    if scenario.is_multi_host or scenario.holds_bench:
         return frozenset()
     return machines.opened(scenario.site).cpus() - scenario.cpus_at(scenario.site)
 

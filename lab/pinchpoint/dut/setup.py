@@ -259,16 +259,16 @@ def _lacking(scenario: Scenario, site: Site, host: Host) -> list[Probe]:
     """What one of them lacks; named with the machine where that is not the device's."""
     is_device = site == scenario.site
     runs_engine = scenario.has_engine_at(site) and not (is_device and site.is_lab)  # there it is looked for anyway
+    is_inside = scenario.holds_bench  # then its CPUs are the guest's, and checked as the file is read
     polls = is_device and bool(scenario.ports_at(site) or scenario.dut.polls)  # an engine with ports does
     own = device_of(scenario).needs(scenario, host) if is_device else remote_endpoints.needs(scenario, site, host)
-    # CPUs of a guest are checked as the file is read.
-    cpus, least = ((), 1) if scenario.holds_bench else (tuple(scenario.cpus_at(site)), 2 if polls else 1)
+    cpus = () if is_inside else tuple(scenario.cpus_at(site))
     probes = (
         requirements.root(host),
         *([remote_endpoints.engine(host)] if runs_engine else []),
         *own,
         *(vm_ends.needs(scenario, host) if is_device else ()),
-        requirements.cpus(host, cpus, least),
+        requirements.cpus(host, cpus, 2 if polls and not is_inside else 1),
         *(requirements.queues(scenario) if is_device else ()),
     )
     where = "" if is_device else f" on {site.name}"

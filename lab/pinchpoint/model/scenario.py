@@ -6,7 +6,8 @@ from enum import StrEnum
 from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 from pinchpoint.model import addresses
-from pinchpoint.model.guest import Holds, When
+from pinchpoint.model.guest import Guest as Guest
+from pinchpoint.model.guest import Holds
 from pinchpoint.model.service import NAT as NAT
 from pinchpoint.model.service import Backend as Backend
 from pinchpoint.model.service import Closer as Closer
@@ -190,24 +191,6 @@ class Established:
     rate_cps: float  # at which they are opened
     timeout_s: float
     server_mac: str = "02:00:00:00:00:03"  # of all backends
-
-
-@dataclass(frozen=True)
-class Guest:
-    """A kernel of its own on this machine, on which the device runs, or the whole bench."""
-
-    kernel: str  # "uml", "qemu", "auto": host/guest_kernels.py
-    memory_mb: int
-    release: str | None = None  # of the kernel, or the beginning of it: "6.12"; None: the kernel's own choice
-    numa_nodes: int = 1
-    holds: Holds = Holds.DEVICE
-    cpus: int | None = None  # virtual CPUs, dealt to the nodes evenly; None: one for each node
-    when: When = When.ALWAYS
-
-    @property
-    def virtual_cpus(self) -> int:
-        """How many it has."""
-        return self.cpus or self.numa_nodes
 
 
 @dataclass(frozen=True)
