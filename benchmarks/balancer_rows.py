@@ -87,7 +87,7 @@ def ours(kind: str, seconds: float, _bench: object) -> Sample:
         result = measure_of(bench.scenario).run(bench)
     completed = [metric.value for metric in result.metrics if metric.name == COMPLETED]
     if not completed:
-        raise RuntimeError(result.reason or "; ".join(result.warnings) or "it gave no completed rate")
+        raise RuntimeError(result.reason or "; ".join(map(str, result.warnings)) or "it gave no completed rate")
     return Sample(completed[0], notes=busiest(result.threads))
 
 

@@ -434,7 +434,8 @@ class Scenario:
     @property
     def links(self) -> tuple[Link, ...]:
         """All of its bench, those of its ports first."""
-        return tuple(self.link(part) for part in (*self.ports, *self.hosts))
+        parts: tuple[Port | Host, ...] = (*self.ports, *self.hosts)
+        return tuple(map(self.link, parts))
 
     @property
     def is_cabled(self) -> bool:

@@ -383,9 +383,8 @@ class CeilingTest:
         """No more of these. What is surpassed a second time in a run shows that the test finds too little here."""
         for ceiling in surpassed:
             if any(ceiling.key == other.key for other in self._surpassed):
-                self._failed[ceiling.key] = (
-                    "no ceiling of the generator is known: twice the engine offered more than its test had found"
-                )
+                told = "twice the engine offered more than its test had found"
+                self._failed[ceiling.key] = Warn.CEILING_UNKNOWN.of(told)
         self._surpassed.update(surpassed)
         if surpassed:
             with suppress(StoreError):  # then it is only this run that knows

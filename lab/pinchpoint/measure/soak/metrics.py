@@ -216,7 +216,8 @@ def _longest_stop(stops: Sequence[Stop], span_s: float) -> Iterator[Metric]:
     if stops:
         longest = max(stops, key=lambda stop: (stop.ended_s or span_s) - stop.began_s)
         length_s = (longest.ended_s or span_s) - longest.began_s
-        note = longest.words if longest.ended_s else f"at least: {longest.words}"
+        told = longest.warning.text
+        note = told if longest.ended_s else f"at least: {told}"
         yield Metric("longest stop", "s", length_s, length_s, None if longest.ended_s is None else length_s, note)
 
 
