@@ -23,6 +23,8 @@ from pinchpoint.keys.reader import Element
 from pinchpoint.model.guest import EMULATED, PROCESSOR, REAL
 from pinchpoint.model.scenario import Host, Scenario
 
+WORDS: Final = tuple(KERNELS)
+"""The kernels that `host.vm` names."""
 OWN: Final = (GuestKernel, Inside)
 """What a machine is made of, beside its interface; it outlives a switch that is started again."""
 _MEMORY_MB = 512
@@ -83,13 +85,14 @@ def machines(scenario: Scenario, places: Places, *, over_rings: bool, offloads: 
         yield from _booted(end, places, over_rings)
         netns, name = places.host_netns(end.name), VethHost.INTERFACE
         given = KERNELS[end.vm or ""].interface(0)
-        commands = [
+        inside: list[AnyResource] = [
+            Namespace(netns),
             Command(("ip", "link", "set", "dev", given, "netns", netns, "name", name)),
             Command(("ip", "-n", netns, "address", "add", end.address, "dev", name)),
             Command(("ip", "-n", netns, "link", "set", "dev", name, "up")),
             *([] if offloads else [Command(("ethtool", "-K", name, "tx", "off", "tso", "off"), netns)]),
         ]
-        yield from (Inside(resource, end.name) for resource in (Namespace(netns), *commands))
+        yield from (Inside(resource, end.name) for resource in inside)
 
 
 def _booted(end: Host, places: Places, over_rings: bool) -> Iterator[AnyResource]:

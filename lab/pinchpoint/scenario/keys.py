@@ -3,10 +3,9 @@
 from dataclasses import dataclass, replace
 from functools import cache
 
-from pinchpoint.dut import registry, vm
+from pinchpoint.dut import registry, vm, vm_ends
 from pinchpoint.dut.device import ENGINE_MEMORY_MB
 from pinchpoint.dut.registry import device
-from pinchpoint.host.guest_kernels import KERNELS
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Computed, Key, Table, Unset
 from pinchpoint.keys.source import Source
@@ -86,7 +85,7 @@ HOST = Table(
         Key("end_interface", kinds.interface_name(),
             "The interface at the other end of that cable, on the machine of this end; it has the address meanwhile.",
             Unset("a veth pair")),
-        Key("vm", kinds.word(*KERNELS),
+        Key("vm", kinds.word(*vm_ends.WORDS),
             "The kernel of the virtual machine that this end is, instead of a namespace (docs/guests.md). It reaches a "
             "switch with DPDK by vhost-user rings, another one by a tap; `cpus` are those of this machine on which its "
             'virtual CPUs run, one on each. "uml" only where the kernel forwards.', Unset("a namespace")),
