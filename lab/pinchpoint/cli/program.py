@@ -12,7 +12,6 @@ from typing import Final
 import click
 
 from pinchpoint.dut.placement import chosen
-from pinchpoint.dut.setup import unplaceable
 from pinchpoint.host.interface import Host
 from pinchpoint.host.machines import Machines
 from pinchpoint.model import units as words
@@ -21,7 +20,7 @@ from pinchpoint.model.errors import InputError, choices
 from pinchpoint.model.scenario import Scenario, Sweep
 from pinchpoint.model.study import Study, SweepInfo
 from pinchpoint.run import order
-from pinchpoint.run.budget import about, whole_s
+from pinchpoint.run.budget import about, impossible, whole_s
 from pinchpoint.run.comparison import expected_s as run_expected_s
 from pinchpoint.run.explaining import sweep_of
 from pinchpoint.scenario import load_study, load_sweep
@@ -101,9 +100,8 @@ class Program:
             repeats = {sweep.repeats for sweep in self.sweeps}
             each = f"{repeats.pop()} repeats each" if len(repeats) == 1 else "repeated"
             text += f", {each}: {words.counted(len(self.units), 'unit')}"
-        beyond = unplaceable([scenario for sweep in self.sweeps for scenario in sweep.scenarios], machines)
-        impossible = f"; {words.counted(len(beyond), 'point')} impossible here (CPUs, NUMA nodes)" if beyond else ""
-        return self._with_time(text, machines) + impossible
+        scenarios = [scenario for sweep in self.sweeps for scenario in sweep.scenarios]
+        return self._with_time(text, machines) + impossible(scenarios, machines)
 
     def _with_time(self, text: str, machines: Machines) -> str:
         text += f", {about(self.expected_s(machines))}"

@@ -59,6 +59,12 @@ def whole_s(scenarios: Sequence[Scenario], machines: Machines) -> float:
     return Forecast().left_s(unit for unit in scenarios if unit.name not in left_out)
 
 
+def impossible(points: Sequence[Scenario], machines: Machines) -> str:
+    """How many cannot be placed on this machine, to be put behind what there is to run; empty: all can."""
+    beyond = unplaceable(points, machines)
+    return f"; {units.counted(len(beyond), 'point')} impossible here (CPUs, NUMA nodes)" if beyond else ""
+
+
 def about(seconds: float) -> str:
     """An estimate in words, e.g. `about 38 min`: no better than to the minute when it is long."""
     return f"about {units.duration(seconds if seconds < _LONG_S else 60 * round(seconds / 60))}"
