@@ -6,7 +6,7 @@ TEST := build-tests test-unit,lint+test-rust test-bench
 TEST_ALL := $(TEST) test-bench-rest test-debian,test-kernel+test-thorough+bench-tools smoke
 BENCHMARKS := bench-engine bench-build bench-turnover bench-search bench-referee bench-compare bench-truth bench-causes bench-exhaustion bench-balancers bench-watch bench-serve bench-campaign
 
-.PHONY: demo docs test test-all build-tests test-rust test-unit test-thorough test-bench test-bench-rest test-kernel test-nics test-debian setup-bookworm setup-trixie demo-bookworm demo-trixie test-hosts test-guests test-comparisons test-studies test-causes test-interrupts test-campaign test-vdpa lint fmt setup develop clean help manual fuzz profile-engine bench-tools bench smoke $(BENCHMARKS)
+.PHONY: demo docs wheel sentences test test-all build-tests test-rust test-unit test-thorough test-bench test-bench-rest test-kernel test-nics test-debian setup-bookworm setup-trixie demo-bookworm demo-trixie test-hosts test-guests test-comparisons test-studies test-causes test-interrupts test-campaign test-vdpa lint fmt setup develop clean help manual fuzz profile-engine bench-tools bench smoke $(BENCHMARKS)
 .DEFAULT_GOAL := help
 
 # Where it is set, every command of every test would compile the lab anew.
@@ -23,6 +23,7 @@ help:
 	@echo "make test-all        all of make test, all other tests with real daemons, smoke rounds (as root)"
 	@echo "make test-nics  measure a real Open vSwitch between emulated NICs, by ssh and on the spot (as root, 15 minutes)"
 	@echo "make docs    build the documentation site into site/"
+	@echo "make wheel   build dist/*.whl for Debian 12 and 13, Ubuntu 24.04 and Fedora, in a bare Debian 12 (as root)"
 	@echo "make bench-engine    compare the engine with its peers, in one table (as root, 10 minutes)"
 	@echo "make bench-balancers compare connections a second of real balancers with wrk (as root, 15 minutes)"
 	@echo "make bench-build     compare the creation of rules, ports and veth pairs with plain commands (as root, 30 minutes)"
@@ -45,6 +46,7 @@ help:
 	@echo "make bench           run bench-engine and bench-build, and measure the lab's own time per trial"
 	@echo "make profile-engine  profile the engine's core (as root)"
 	@echo "make fuzz    fuzz the engine's parsers, FUZZ_SECONDS (60) each"
+	@echo "make sentences  write every sentence that the lab can print into sentences.txt"
 	@echo "make lint    formatters, clippy, ruff, strict types"
 	@echo "make fmt     format everything"
 	@echo "make clean   remove build outputs; run folders stay"
@@ -128,6 +130,16 @@ smoke: develop
 docs: develop
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "site/index.html"
+
+# The oldest of the systems that it is for has the oldest glibc.
+wheel:
+	@packaging/in-debian --keep $(DEBIAN)/wheel bookworm packaging/build-wheel dist
+	@mkdir -p dist && cp $(DEBIAN)/wheel/root/pinchpoint/dist/*.whl dist/
+	@rm -rf $(DEBIAN)/wheel
+
+# To be read aloud, and compared with what was printed before.
+sentences:
+	@python3 packaging/reference/sentences.py sentences.txt
 
 # What the wheel installs in share/: man pages and completion scripts, from the commands.
 manual: develop
@@ -246,7 +258,7 @@ clean:
 # The extras of the package that is installed: it is not built again.
 .venv/.development: pyproject.toml | .venv/.installed
 	@echo "Installing what tests and documentation need into .venv"
-	@$(BIN)/pip install --quiet --disable-pip-version-check 'pinchpoint[dev,export,campaign]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check 'pinchpoint[dev,export,campaign,mcp]'
 	@touch $@
 
 # User-mode Linux needs it on processors with AMX.

@@ -72,6 +72,19 @@ def test_three_scenarios_are_a_card_each_and_fit_a_few_screens(browser: Browser,
     seen.page.close()
 
 
+def test_on_a_narrow_screen_the_number_and_what_pinched_it_come_before_other_rates(
+    browser: Browser, report: Path
+) -> None:
+    seen = open_file(browser, report, ".plot:visible:not(:has(.main-svg))", width=400)
+    parts = "['.rate.first', '.verdict', '.rate:not(.first)']"
+    tops = seen.page.locator("#scenario-2 .headline").evaluate(
+        f"e => {parts}.map((part) => e.querySelector(part).getBoundingClientRect().top)"
+    )
+    assert tops == sorted(tops) and len(set(tops)) == 3
+    assert seen.errors == []
+    seen.page.close()
+
+
 def test_bands_and_their_axis_are_on_the_first_screen(browser: Browser, tmp_path: Path) -> None:
     path = tmp_path / "shared.html"
     path.write_text(render_html(*shared_run()))
@@ -111,6 +124,25 @@ def test_every_trial_is_a_marker_of_its_validity(shown: Seen) -> None:
     for validity, markers in drawn:
         counted[validity] += markers
     assert counted == Counter(trial.validity.value for trial in OWN)
+
+
+def test_plots_over_one_quantity_are_zoomed_and_pointed_at_together(browser: Browser, report: Path) -> None:
+    seen = _open(browser, report)
+    ranges = """() => ["2-loss", "1-loss", "3-loss", "2-near"].map((name) =>
+        document.getElementById(`scenario-${name}`).layout.xaxis.range.join(" "))"""
+    close = seen.page.evaluate(ranges)[3]
+    seen.page.evaluate("() => Plotly.relayout('scenario-2-loss', {'xaxis.range[0]': 3, 'xaxis.range[1]': 4})")
+    seen.page.wait_for_function(f"() => ({ranges})()[2] === '3 4'")
+    assert seen.page.evaluate(ranges) == ["3 4", "3 4", "3 4", close], "a close-up is of another range"
+    seen.page.evaluate("() => Plotly.relayout('scenario-1-loss', {'xaxis.autorange': true})")
+    seen.page.wait_for_function(f"() => ({ranges})()[2] !== '3 4'")
+    seen.page.evaluate("""() => {
+        const [x] = document.getElementById("scenario-3-loss").data[0].x;
+        document.getElementById("scenario-2-loss").emit("plotly_hover", { points: [{ x }] });
+    }""")
+    expect(seen.page.locator("#scenario-3-loss .hovertext")).to_have_count(1)
+    assert seen.errors == []
+    seen.page.close()
 
 
 def test_pointing_at_a_marker_shows_its_account(shown: Seen) -> None:

@@ -46,9 +46,10 @@ MAY_IMPORT = {
         *("model", "keys", "scenario", "host", "dut", "report", "store"),
         *("findings", "measure", "run"),
     },
+    "mcp": {"model", "host", "report", "run", "serve"},
     "cli": {
         *("model", "scenario", "host", "bench", "dut", "engine", "report", "store"),
-        *("stats", "findings", "measure", "run", "serve", "otg", "export", "api", "profiles", "campaign"),
+        *("stats", "findings", "measure", "run", "serve", "mcp", "otg", "export", "api", "profiles", "campaign"),
     },
 }
 DOES_NO_IO = ("model", "search", "account", "stats", "causes", "findings", "report", "export")

@@ -313,7 +313,10 @@ fn a_file_of_4_gb_is_refused_before_it_is_read() {
     File::create(&path).unwrap().set_len(4 << 30).unwrap();
     let error = read(&path, &Options::default()).unwrap_err();
     fs::remove_file(&path).unwrap();
-    assert!(error.message.starts_with("the file is larger than"), "{error}");
+    assert!(
+        error.message.starts_with("the file is larger than"),
+        "{error}"
+    );
 }
 
 proptest! {

@@ -191,10 +191,19 @@ mod tests {
 
     #[test]
     fn a_side_is_told_by_address_or_interface_and_the_other_side_is_the_rest() {
-        for text in ["10.0.0.2", "10.0.0.2/31", "02:02:02:02:02:02", "interface:0"] {
+        for text in [
+            "10.0.0.2",
+            "10.0.0.2/31",
+            "02:02:02:02:02:02",
+            "interface:0",
+        ] {
             let source = text.parse().unwrap();
             let own = side("f", captured(), Some(&source), false).unwrap();
-            assert_eq!((own.numbers, own.offsets_ns), (vec![1, 3], vec![0, 600]), "{text}");
+            assert_eq!(
+                (own.numbers, own.offsets_ns),
+                (vec![1, 3], vec![0, 600]),
+                "{text}"
+            );
             let other = side("f", captured(), Some(&source), true).unwrap();
             assert_eq!((other.numbers, other.offsets_ns), (vec![2], vec![100]));
             assert_eq!((own.period_ns, other.period_ns), (900, 900));
@@ -212,8 +221,16 @@ mod tests {
         let none = "2001:db8::/32".parse().unwrap();
         for (captured, source, told) in [
             (vec![], None, "f: the capture holds no frame"),
-            (backwards, None, "f: frame 3: captured 7 ns before frame 2; sort"),
-            (captured(), Some(&none), "f: the capture holds no frame of that side"),
+            (
+                backwards,
+                None,
+                "f: frame 3: captured 7 ns before frame 2; sort",
+            ),
+            (
+                captured(),
+                Some(&none),
+                "f: the capture holds no frame of that side",
+            ),
         ] {
             let error = side("f", captured, source, false).unwrap_err();
             assert!(error.starts_with(told), "{error}");
@@ -230,9 +247,19 @@ mod tests {
 
     #[test]
     fn what_names_no_source_is_refused() {
-        for text in ["", "x", "10.0.0.0/33", "10.0.0.0/", "interface:-1", "::/129"] {
+        for text in [
+            "",
+            "x",
+            "10.0.0.0/33",
+            "10.0.0.0/",
+            "interface:-1",
+            "::/129",
+        ] {
             let told = text.parse::<Source>().unwrap_err();
-            assert!(told.starts_with("expected an IP address or network"), "{told}");
+            assert!(
+                told.starts_with("expected an IP address or network"),
+                "{told}"
+            );
         }
     }
 }

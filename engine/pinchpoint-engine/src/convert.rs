@@ -10,7 +10,7 @@ mod template;
 mod trial;
 
 pub use known::{Known, KnownPort};
-pub use session::session;
+pub use session::{session, shared_session};
 pub use slices::hold;
 pub use trial::plan;
 

@@ -11,7 +11,7 @@ use crate::report::Beside;
 use crate::{parse, report, usage};
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
-use pinchpoint_port::{OpenError, OpenErrorKind, Patience, Port};
+use pinchpoint_port::{Deadline, OpenError, OpenErrorKind, Port};
 use pinchpoint_worker::{Clock, probe};
 use pinchpoint_workload::streams::hold::ReleaseAtEnd;
 use pinchpoint_workload::streams::{self, Live, Stage, WorkersPorts, loopback};
@@ -119,7 +119,7 @@ fn open_error(failure: OpenError) -> ErrorReply {
 fn await_links(
     ports: &mut WorkersPorts,
     known: &Known,
-    patience: Patience<'_>,
+    deadline: Deadline<'_>,
 ) -> Result<(), ErrorReply> {
     loop {
         let queues = ports.iter_mut().flatten();
@@ -131,7 +131,7 @@ fn await_links(
         if down.is_empty() {
             return Ok(());
         }
-        if patience.is_over() {
+        if deadline.is_over() {
             return Err(error(
                 ErrorCode::LinkDown,
                 format!("{}: the link is down", down.join(", ")),
@@ -302,16 +302,16 @@ impl Session {
         let (session, specs) = convert::session(request, &self.cores)?;
         self.open = None;
         let link_timeout = Duration::from_secs_f64(request.link_timeout_s);
-        let patience = Patience {
+        let deadline = Deadline {
             until: Instant::now() + link_timeout,
             cancelled: &self.events.leaving,
         };
-        let mut queues = pinchpoint_port::open(&session, &specs, patience).map_err(open_error)?;
+        let mut queues = pinchpoint_port::open(&session, &specs, deadline).map_err(open_error)?;
         let known = Known::new(request, &specs, &mut queues);
         known.check_answers(request)?;
         let opened = report::opened(&specs, &mut queues);
         let mut ports = known.hand_out(request, queues);
-        await_links(&mut ports, &known, patience)?;
+        await_links(&mut ports, &known, deadline)?;
         self.clock = self.clock.in_order(&session.worker_cores);
         self.open = Some(OpenSession {
             link_timeout,
@@ -334,11 +334,11 @@ impl Session {
         if let Some(slices) = &mut plan.slices {
             slices.hold.clone_from(&hold);
         }
-        let patience = Patience {
+        let deadline = Deadline {
             until: Instant::now() + open.link_timeout,
             cancelled: &self.events.leaving,
         };
-        await_links(&mut open.ports, &open.known, patience)?;
+        await_links(&mut open.ports, &open.known, deadline)?;
         let capture = request.capture.as_ref().map(Capture::create).transpose()?;
         let loopback = request
             .loopback

@@ -42,7 +42,7 @@ pub use any::{AnyPort, ThreadGuard};
 pub use availability::{Availability, availability};
 pub use error::{OpenError, OpenErrorKind};
 pub use open::open;
-pub use spec::{Backend, Patience, PortSpec, SessionSpec};
+pub use spec::{Backend, Deadline, PortSpec, SessionSpec};
 pub use xdp_balance::{Virtual, XdpBalancer};
 
 use pinchpoint_wire::ethernet::Mac;

@@ -28,13 +28,19 @@ struct Line {
     _bytes: [u8; LINE],
 }
 
-/// Lines of a slot. An odd number: the first lines of neighbouring slots, all
-/// that short frames have, then share no set of the cache.
-const SLOT_LINES: usize = MAX_LEN.div_ceil(LINE) | 1;
+/// Lines of a slot for frames of at most `max_len` bytes. An odd number: the first
+/// lines of neighbouring slots, all that short frames have, then share no set of the
+/// cache.
+const fn slot_lines(max_len: usize) -> usize {
+    max_len.div_ceil(LINE) | 1
+}
 
 struct Ring {
-    /// `SLOT_LINES` for each slot.
+    /// `slot_lines` for each slot.
     lines: Box<[UnsafeCell<Line>]>,
+    slot_lines: usize,
+    /// Bytes of the longest frame; a slot has at least as many.
+    max_len: usize,
     lens: Box<[UnsafeCell<u16>]>,
     /// Frames ever written; advanced by the writer.
     head: Counter,
@@ -48,12 +54,15 @@ struct Ring {
 unsafe impl Sync for Ring {}
 
 impl Ring {
-    fn new(capacity: usize) -> Arc<Self> {
+    fn new(capacity: usize, max_len: usize) -> Arc<Self> {
         let line = || UnsafeCell::new(Line { _bytes: [0; LINE] });
+        let slot_lines = slot_lines(max_len);
         Arc::new(Self {
             lines: std::iter::repeat_with(line)
-                .take(capacity * SLOT_LINES)
+                .take(capacity * slot_lines)
                 .collect(),
+            slot_lines,
+            max_len,
             lens: std::iter::repeat_with(|| UnsafeCell::new(0))
                 .take(capacity)
                 .collect(),
@@ -70,7 +79,7 @@ impl Ring {
         count & (self.capacity() - 1)
     }
 
-    /// Where the bytes of a slot begin, `MAX_LEN` at least.
+    /// Where the bytes of a slot begin, `max_len` at least.
     ///
     /// # Panics
     /// If there is no slot of that number.
@@ -78,8 +87,8 @@ impl Ring {
     fn slot(&self, index: usize) -> *mut u8 {
         assert!(index < self.capacity());
         let first = UnsafeCell::raw_get(self.lines.as_ptr());
-        // SAFETY: there are `SLOT_LINES` lines for each of `capacity` slots.
-        unsafe { first.add(index * SLOT_LINES).cast() }
+        // SAFETY: there are `slot_lines` lines for each of `capacity` slots.
+        unsafe { first.add(index * self.slot_lines).cast() }
     }
 
     /// Asks for the lines of a slot that the writer has handed over.
@@ -103,10 +112,10 @@ impl RingWriter {
         let mut at = ring.index(head);
         for i in 0..taken {
             let len = source.len(i);
-            assert!(len <= MAX_LEN, "a frame of {len} bytes");
+            assert!(len <= ring.max_len, "a frame of {len} bytes");
             // SAFETY: this slot is outside `tail..head`, hence the writer's,
             // `&mut self` makes this the only access by a writer, and a slot
-            // holds `MAX_LEN` bytes.
+            // holds `max_len` bytes.
             let (frame, slot_len) = unsafe {
                 (
                     std::slice::from_raw_parts_mut(ring.slot(at), len),
@@ -147,7 +156,7 @@ impl RingReader {
             let at = ring.index(tail.wrapping_add(number));
             // SAFETY: this slot is inside `tail..head`, hence the reader's,
             // `&mut self` makes this the only access by a reader, and the
-            // writer left a length of `MAX_LEN` at most.
+            // writer left a length of `max_len` at most.
             let frame = unsafe {
                 let len = usize::from(*ring.lens[at].get());
                 std::slice::from_raw_parts(ring.slot(at), len)
@@ -169,9 +178,15 @@ pub struct MemPort {
 
 /// Two joined ports; each direction holds `capacity` frames, at least one.
 pub fn pair(capacity: usize) -> (MemPort, MemPort) {
+    pair_of(capacity, MAX_LEN)
+}
+
+/// The same for frames of at most `max_len` bytes, up to [`MAX_LEN`].
+pub fn pair_of(capacity: usize, max_len: usize) -> (MemPort, MemPort) {
     // A power of two keeps slot numbers in step when the counters wrap.
     let capacity = capacity.max(1).next_power_of_two();
-    let (there, back) = (Ring::new(capacity), Ring::new(capacity));
+    let max_len = max_len.min(MAX_LEN);
+    let (there, back) = (Ring::new(capacity, max_len), Ring::new(capacity, max_len));
     let one = MemPort {
         out: RingWriter(Arc::clone(&there)),
         input: RingReader(Arc::clone(&back)),
@@ -211,7 +226,7 @@ impl Port for MemPort {
     }
 
     fn max_len(&self) -> usize {
-        MAX_LEN
+        self.out.0.max_len
     }
 
     fn rings(&self) -> (u32, u32) {
@@ -270,6 +285,21 @@ mod tests {
         assert_eq!(seen.0, expected);
         assert_eq!(right.receive(&mut seen), 0);
         assert_eq!(left.send(1, Uniform(60, |_: usize, _: &mut [u8]| ())), 1);
+    }
+
+    #[test]
+    fn short_slots_hold_frames_of_the_longest_length_side_by_side() {
+        for longest in [60, 64, 1514] {
+            let (mut left, mut right) = pair_of(4, longest);
+            assert_eq!(left.max_len(), longest);
+            let write = |i: usize, frame: &mut [u8]| frame.fill(i as u8);
+            assert_eq!(left.send(4, Uniform(longest, write)), 4);
+            let mut seen = Collect::default();
+            assert_eq!(right.receive(&mut seen), 4);
+            let expected: Vec<_> = (0..4).map(|i| vec![i; longest]).collect();
+            assert_eq!(seen.0, expected);
+        }
+        assert_eq!(pair_of(1, usize::MAX).0.max_len(), MAX_LEN);
     }
 
     #[test]

@@ -2,13 +2,13 @@
 
 use crate::af_packet::AfPacketPort;
 use crate::fault::{self, Faults, Faulty};
-use crate::spec::{Backend, Patience, PortSpec, SessionSpec};
+use crate::spec::{Backend, Deadline, PortSpec, SessionSpec};
 use crate::xdp_live::XdpLivePort;
 use crate::{AnyPort, OpenError, af_xdp, mem};
 
 /// Opens `ports`; returns the queues of each, as many as its specification
 /// says. Links may still be down, but a device that is only there once its link
-/// is up is waited for with `patience`.
+/// is up is waited for until `deadline`.
 ///
 /// # Errors
 /// [`OpenError`] for the first port that cannot be opened; those opened
@@ -16,11 +16,11 @@ use crate::{AnyPort, OpenError, af_xdp, mem};
 pub fn open(
     session: &SessionSpec,
     ports: &[PortSpec],
-    patience: Patience<'_>,
+    deadline: Deadline<'_>,
 ) -> Result<Vec<Vec<AnyPort>>, OpenError> {
     let mut opened: Vec<Vec<AnyPort>> = ports.iter().map(|_| Vec::new()).collect();
     open_mem(ports, &mut opened)?;
-    open_dpdk(session, ports, patience, &mut opened)?;
+    open_dpdk(session, ports, deadline, &mut opened)?;
     for (spec, slot) in ports.iter().zip(&mut opened) {
         let queues = match spec.backend {
             Backend::Mem | Backend::Dpdk => continue,
@@ -58,7 +58,7 @@ fn open_xdp_live(spec: &PortSpec) -> Result<Vec<AnyPort>, OpenError> {
 fn open_dpdk(
     session: &SessionSpec,
     ports: &[PortSpec],
-    patience: Patience<'_>,
+    deadline: Deadline<'_>,
     opened: &mut [Vec<AnyPort>],
 ) -> Result<(), OpenError> {
     let wanted = |spec: &&PortSpec| spec.backend == Backend::Dpdk;
@@ -66,7 +66,7 @@ fn open_dpdk(
     if specs.is_empty() {
         return Ok(());
     }
-    let mut made = crate::dpdk::open(session, &specs, patience)?.into_iter();
+    let mut made = crate::dpdk::open(session, &specs, deadline)?.into_iter();
     for (spec, slot) in ports.iter().zip(opened) {
         if spec.backend == Backend::Dpdk {
             let queues = made.next().into_iter().flatten();
@@ -80,7 +80,7 @@ fn open_dpdk(
 fn open_dpdk(
     _session: &SessionSpec,
     ports: &[PortSpec],
-    _patience: Patience<'_>,
+    _deadline: Deadline<'_>,
     _opened: &mut [Vec<AnyPort>],
 ) -> Result<(), OpenError> {
     match ports.iter().find(|spec| spec.backend == Backend::Dpdk) {

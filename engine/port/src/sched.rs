@@ -3,7 +3,7 @@
 
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
-use std::io;
+use std::{fs, io};
 
 /// Has the calling thread run on the core `core` alone
 /// (`sched_setaffinity(2)`).
@@ -27,6 +27,19 @@ pub fn keep_to(cores: &[usize]) -> io::Result<()> {
     }
     sched_setaffinity(Pid::from_raw(0), &set)?;
     Ok(())
+}
+
+/// The NUMA node of a core; none if the kernel does not tell.
+pub fn numa_node(core: usize) -> Option<usize> {
+    let entries = fs::read_dir(format!("/sys/devices/system/cpu/cpu{core}")).ok()?;
+    entries.filter_map(Result::ok).find_map(|entry| {
+        entry
+            .file_name()
+            .to_str()?
+            .strip_prefix("node")?
+            .parse()
+            .ok()
+    })
 }
 
 /// Waits until every load before it has its value. The processor may otherwise

@@ -54,14 +54,14 @@ pub struct SessionSpec {
 
 /// How long to wait for the other end of a link.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience<'a> {
+pub struct Deadline<'a> {
     /// Until when.
     pub until: Instant,
     /// Set when nobody wants the answer any more.
     pub cancelled: &'a AtomicBool,
 }
 
-impl Patience<'_> {
+impl Deadline<'_> {
     /// Whether the wait is over.
     pub fn is_over(&self) -> bool {
         Instant::now() >= self.until || self.cancelled.load(Ordering::Relaxed)

@@ -41,7 +41,12 @@ pub fn serve(
         let window = attend(shared, clock, &server);
         shared.finish();
         let report = server.join().ok().flatten();
-        Ok((report.ok_or_else(|| failed("server"))?, window, address))
+        let report = report.ok_or_else(|| failed("server"))?;
+        // Streams end when their client closes them: a `stop` after that is answered, too.
+        while !shared.halted() {
+            thread::sleep(Duration::from_nanos(shared.slice_ns()));
+        }
+        Ok((report, window, address))
     })?;
     let reason = shared.trouble();
     Ok(Served {
@@ -64,8 +69,8 @@ struct Window {
     retransmitted_segments: Option<u64>,
 }
 
-/// Opens the window and closes it, then waits to be stopped; none if that came
-/// before the window.
+/// Opens the window and closes it, then waits to be stopped or for the last stream
+/// to end; none if that came before the window.
 fn attend<T>(shared: &Shared, clock: &Clock, server: &ScopedJoinHandle<'_, T>) -> Option<Window> {
     // What polls for a stop costs the measuring core next to nothing.
     let slice = Duration::from_nanos(shared.slice_ns());

@@ -2,6 +2,7 @@
 
 use crate::counters;
 use crate::course::Course;
+use crate::datagrams::Datagrams;
 use crate::failure::{Failure, FailureKind};
 use crate::fault::Fault;
 use crate::many::Many;
@@ -10,7 +11,7 @@ use crate::record::{Account, Recorder};
 use crate::schedule::Schedule;
 use crate::shared::{Shared, nanoseconds};
 use crate::single::Single;
-use crate::spec::Kind;
+use crate::spec::{Kind, Transport};
 use crate::stream::Streams;
 use crate::usage::Usage;
 use nix::sys::prctl::set_timerslack;
@@ -25,6 +26,8 @@ use std::net::SocketAddr;
 /// What the client's thread found.
 pub(crate) struct Report {
     pub(crate) account: Account,
+    /// Of a stream of datagrams: those that were sent in the window.
+    pub(crate) sent: Option<u64>,
     pub(crate) began_ns: u64,
     pub(crate) duration_ns: u64,
     pub(crate) intended: Option<u64>,
@@ -38,17 +41,21 @@ pub(crate) struct Report {
     pub(crate) source_ports: Option<u64>,
 }
 
-/// The three ways to work.
+/// The ways to work.
 enum Worker<'a> {
     Single(Single<'a>),
     Many(Many<'a>),
     Streams(Streams<'a>),
+    Datagrams(Datagrams<'a>),
 }
 
 impl<'a> Worker<'a> {
     fn new(shared: &'a Shared<'a>, clock: &Clock, target: SocketAddr) -> Result<Self, Fault> {
         let work = shared.work;
         Ok(match (work.kind, work.connections) {
+            (Kind::Stream, _) if work.transport == Transport::Udp => {
+                Self::Datagrams(Datagrams::new(shared, clock, target)?)
+            }
             (Kind::Stream, _) => Self::Streams(Streams::new(shared, clock, target)?),
             (_, 1) => Self::Single(Single::new(shared, clock, target)?),
             _ => Self::Many(Many::new(shared, clock, target)?),
@@ -60,6 +67,7 @@ impl<'a> Worker<'a> {
             Self::Single(single) => single.drive(course),
             Self::Many(many) => many.drive(course),
             Self::Streams(streams) => streams.drive(&course.schedule),
+            Self::Datagrams(datagrams) => datagrams.drive(&mut course.schedule),
         }
     }
 
@@ -67,6 +75,10 @@ impl<'a> Worker<'a> {
     fn drain(&mut self, course: &mut Course) -> u64 {
         match self {
             Self::Many(many) => many.drain(course),
+            Self::Datagrams(datagrams) => {
+                datagrams.drain();
+                0
+            }
             Self::Single(_) | Self::Streams(_) => {
                 u64::from(course.recorder.last_fault() == Some(Fault::Ended))
             }
@@ -80,6 +92,15 @@ impl<'a> Worker<'a> {
             Self::Single(single) => single.standing().into_iter().map(count).collect(),
             Self::Many(many) => many.standing().map(count).collect(),
             Self::Streams(streams) => streams.sockets().iter().map(count).collect(),
+            Self::Datagrams(_) => Vec::new(),
+        }
+    }
+
+    /// Of a stream of datagrams: how many were sent in the window, and how late the latest was.
+    fn sent(&self) -> Option<(u64, u64)> {
+        match self {
+            Self::Datagrams(datagrams) => Some((datagrams.sent(), datagrams.latest_ns())),
+            Self::Single(_) | Self::Many(_) | Self::Streams(_) => None,
         }
     }
 }
@@ -195,10 +216,16 @@ fn report(course: Course, worker: &Worker, before: &Reading, end: &Ended) -> Rep
         );
         now.since(then).steal_s
     };
+    let mut account = recorder.into_account();
+    let sent = worker.sent().map(|(sent, latest_ns)| {
+        account.latest_ns = latest_ns;
+        sent
+    });
     Report {
         intended: schedule.intended(end.at_ns),
         shortfall: schedule.shortfall(end.at_ns),
-        account: recorder.into_account(),
+        account,
+        sent,
         began_ns: end.began_ns,
         duration_ns: until_ns.saturating_sub(start_ns),
         unfinished: end.unfinished,

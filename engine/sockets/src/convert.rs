@@ -155,7 +155,7 @@ pub fn result(trial: String, work: &Workload, outcome: &Outcome) -> SocketsResul
         client: place_facts(outcome.client),
         server: outcome.server.map(place_facts),
         source_ports: outcome.source_ports,
-        runs: outcome.runs.iter().map(|one| run(work.kind, one)).collect(),
+        runs: outcome.runs.iter().map(|one| run(work, one)).collect(),
         transactions_per_s: outcome.transactions_per_s.map(summary),
         goodput_bps: outcome.goodput_bps.map(summary),
     }
@@ -216,9 +216,9 @@ fn summary(summary: Summary) -> message::Summary {
     }
 }
 
-fn run(kind: Kind, run: &Run) -> message::Run {
-    // A stream has no transactions, which is not the same as none.
-    let counts = kind != Kind::Stream;
+fn run(work: &Workload, run: &Run) -> message::Run {
+    // A stream of bytes has no transactions, which is not the same as none.
+    let counts = work.has_transactions();
     let faults = &run.faults;
     // What a stream brought, only its server knows.
     let is_known = counts || run.server.is_some();

@@ -16,6 +16,7 @@ mod client;
 mod convert;
 mod counters;
 mod course;
+mod datagrams;
 mod failure;
 mod fault;
 mod live;

@@ -3,7 +3,6 @@
 use crate::failure::Failure;
 use crate::spec::Place;
 use pinchpoint_port::{netns, sched};
-use std::fs;
 use std::io::ErrorKind;
 
 /// Moves the calling thread to its namespace and its core, or cores; `side` is
@@ -27,19 +26,6 @@ fn enter_netns(name: &str, side: &str) -> Result<(), Failure> {
     netns::enter(name).map_err(|error| match error.kind() {
         ErrorKind::InvalidFilename => Failure::invalid(&what, error),
         _ => Failure::setup(&what, &error).hint(netns::hint(&error)),
-    })
-}
-
-/// The NUMA node of a core; none if the kernel does not tell.
-pub(crate) fn numa_node(core: usize) -> Option<usize> {
-    let entries = fs::read_dir(format!("/sys/devices/system/cpu/cpu{core}")).ok()?;
-    entries.filter_map(Result::ok).find_map(|entry| {
-        entry
-            .file_name()
-            .to_str()?
-            .strip_prefix("node")?
-            .parse()
-            .ok()
     })
 }
 

@@ -2,14 +2,15 @@
 
 use crate::client;
 use crate::failure::{Failure, FailureKind};
+use crate::fault::{Fault, Faults};
 use crate::live::Live;
 use crate::outcome::{Connection, Outcome, PlaceFacts, Run, Status, ThreadFacts};
-use crate::place::numa_node;
 use crate::record::OverTime;
 use crate::server;
 use crate::shared::Shared;
 use crate::spec::{Close, Kind, Workload};
 use crate::stats::summarise;
+use pinchpoint_port::sched::numa_node;
 use pinchpoint_worker::{Clock, probe};
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -137,6 +138,9 @@ fn account(
     } else {
         Some(&found.over_time)
     };
+    // Of a stream of datagrams: those that arrived, and those that did not.
+    let arrived = client.sent.zip(server).map(|(_, one)| one.datagrams);
+    let lost = (client.sent.zip(arrived)).map(|(sent, arrived)| sent.saturating_sub(arrived));
     let connection = |k: usize| Connection {
         transactions: (!streams).then(|| found.per_connection[k]),
         received_bytes: if streams {
@@ -161,9 +165,15 @@ fn account(
         duration_ns: client.duration_ns,
         intended: client.intended,
         shortfall: client.shortfall,
-        transactions: found.transactions,
-        faults: found.faults,
-        first_fault: found.first_fault,
+        transactions: arrived.unwrap_or(found.transactions),
+        faults: lost.map_or(found.faults, |timeout| Faults {
+            timeout,
+            ..Faults::default()
+        }),
+        first_fault: match lost {
+            Some(lost) => (lost > 0).then_some(Fault::Timeout),
+            None => found.first_fault,
+        },
         unfinished: client.unfinished,
         received_bytes,
         latest_ns: client.intended.map(|_| found.latest_ns),

@@ -1,5 +1,6 @@
 //! The server's thread: it answers, or only counts, until the client is done.
 
+use crate::datagrams;
 use crate::failure::Failure;
 use crate::place;
 use crate::record::OverTime;
@@ -26,6 +27,8 @@ pub(crate) struct Report {
     pub(crate) received: Vec<u64>,
     /// The same, over time.
     pub(crate) over_time: OverTime,
+    /// Datagrams of a stream that were sent in the window, whenever they came.
+    pub(crate) datagrams: u64,
     /// When it ended.
     pub(crate) ended_ns: u64,
 }
@@ -58,9 +61,11 @@ pub(crate) fn run(
         clock: clock.clone(),
         by_connection: vec![0; work.connections],
         over_time: OverTime::new(work),
+        datagrams: 0,
     };
     let served = match (work.kind, work.transport) {
-        (Kind::Stream, _) => streams(&mut watch, &socket, &mut received),
+        (Kind::Stream, Transport::Udp) => datagram_stream(&mut watch, &socket, &mut received),
+        (Kind::Stream, Transport::Tcp) => streams(&mut watch, &socket, &mut received),
         (_, Transport::Udp) => datagrams(&mut watch, &socket),
         (_, Transport::Tcp) if several => server_many::serve(&mut watch, &socket),
         (_, Transport::Tcp) => one_by_one(&mut watch, &socket),
@@ -72,6 +77,7 @@ pub(crate) fn run(
         usage: watch.used(),
         received: received.by_connection,
         over_time: received.over_time,
+        datagrams: received.datagrams,
         ended_ns: clock.now_ns(),
     })
 }
@@ -191,9 +197,26 @@ struct Received {
     clock: Clock,
     by_connection: Vec<u64>,
     over_time: OverTime,
+    datagrams: u64,
 }
 
 impl Received {
+    /// A datagram that belongs to the window if it was sent in it.
+    #[inline]
+    fn count_datagram(&mut self, shared: &Shared, datagram: &[u8]) {
+        let bytes = datagram.len() as u64;
+        shared.live.count_received(bytes);
+        if let Some((k, true)) = datagrams::read(datagram)
+            && let Some(count) = self.by_connection.get_mut(k)
+        {
+            *count += bytes;
+            self.datagrams += 1;
+            let (start_ns, _) = shared.window();
+            let now_ns = self.clock.now_ns().max(start_ns);
+            self.over_time.count(now_ns, start_ns, bytes);
+        }
+    }
+
     #[inline]
     fn count(&mut self, shared: &Shared, k: usize, bytes: usize) {
         shared.live.count_received(bytes as u64);
@@ -202,6 +225,26 @@ impl Received {
         if now_ns >= start_ns && now_ns < end_ns {
             self.by_connection[k] += bytes as u64;
             self.over_time.count(now_ns, start_ns, bytes as u64);
+        }
+    }
+}
+
+/// Counts the datagrams of a stream until the client has ended and none waits any more.
+fn datagram_stream(
+    watch: &mut Watch,
+    socket: &OwnedFd,
+    received: &mut Received,
+) -> Result<(), Errno> {
+    let flags = receive_flags(watch.shared);
+    let mut buffer = vec![0; watch.shared.work.request_bytes];
+    loop {
+        let goes_on = watch.goes_on();
+        let flags = if goes_on { flags } else { RecvFlags::DONTWAIT };
+        match recv(socket, &mut buffer[..], flags) {
+            Ok((bytes, _)) => received.count_datagram(watch.shared, &buffer[..bytes]),
+            Err(Errno::AGAIN) if !goes_on => return Ok(()),
+            Err(Errno::AGAIN | Errno::INTR) => std::hint::spin_loop(),
+            Err(error) => return Err(error),
         }
     }
 }

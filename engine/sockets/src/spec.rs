@@ -10,6 +10,8 @@ pub const MAX_CONNECTIONS: usize = 16_384;
 pub const MAX_BYTES: usize = 1 << 24;
 /// Most payload bytes of a UDP datagram over IPv4 (RFC 768, RFC 791).
 pub const MAX_DATAGRAM: usize = 65_507;
+/// Least payload bytes of a datagram of a stream: the number of its connection, and a mark.
+pub(crate) const MARKED: usize = 5;
 /// Highest planned rate, in transactions per second.
 pub const MAX_RATE_TPS: f64 = 1e8;
 /// Longest duration and warm-up.
@@ -22,7 +24,8 @@ pub const MAX_REPEATS: u32 = 1000;
 /// What one unit of work is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Bytes in one direction, client to server, as fast as they go.
+    /// Bytes in one direction, client to server, as fast as they go; over UDP, datagrams, which may
+    /// have a rate.
     Stream,
     /// Request and response on a standing connection.
     Rr,
@@ -139,9 +142,10 @@ impl Workload {
             core: 0,
             cpus: Vec::new(),
         };
-        let (request_bytes, response_bytes) = match kind {
-            Kind::Stream => (131_072, 0),
-            Kind::Rr | Kind::Crr => (1, 1),
+        let (request_bytes, response_bytes) = match (kind, transport) {
+            (Kind::Stream, Transport::Tcp) => (131_072, 0),
+            (Kind::Stream, Transport::Udp) => (1_472, 0),
+            (Kind::Rr | Kind::Crr, _) => (1, 1),
         };
         Self {
             kind,
@@ -165,6 +169,11 @@ impl Workload {
             wait: Wait::Block,
             repeats: 1,
         }
+    }
+
+    /// Whether it counts transactions, or datagrams of a stream: what succeeds or fails.
+    pub(crate) fn has_transactions(&self) -> bool {
+        self.kind != Kind::Stream || self.transport == Transport::Udp
     }
 
     /// The address the server listens on.
@@ -211,8 +220,10 @@ impl Workload {
             Transport::Tcp => MAX_BYTES,
             Transport::Udp => MAX_DATAGRAM,
         };
+        let is_marked = self.kind == Kind::Stream && self.transport == Transport::Udp;
+        let least = if is_marked { MARKED } else { 1 };
         let sizes = [
-            ("request_bytes", self.request_bytes, 1),
+            ("request_bytes", self.request_bytes, least),
             (
                 "response_bytes",
                 self.response_bytes,
@@ -303,8 +314,10 @@ impl Workload {
         if self.kind != Kind::Stream {
             return Ok(());
         }
-        if self.transport != Transport::Tcp {
-            return Err(Failure::invalid("transport", "expected tcp for a stream"));
+        let is_udp = self.transport == Transport::Udp;
+        if is_udp && self.elsewhere.is_some() {
+            let told = "expected tcp for a stream one end of which another engine has";
+            return Err(Failure::invalid("transport", told));
         }
         if self.response_bytes != 0 {
             return Err(Failure::invalid(
@@ -313,7 +326,7 @@ impl Workload {
             ));
         }
         for (key, set) in [
-            ("rate_tps", self.rate_tps.is_some()),
+            ("rate_tps", self.rate_tps.is_some() && !is_udp),
             ("transactions", self.transactions.is_some()),
         ] {
             if set {

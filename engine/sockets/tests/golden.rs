@@ -2,7 +2,7 @@
 //! back as the same JSON value.
 
 use pinchpoint_sockets::message::{Message, SocketsRequest};
-use pinchpoint_sockets::{FailureKind, Kind, Live, Status, Transport, Workload, result, run};
+use pinchpoint_sockets::{FailureKind, Kind, Live, Side, Status, Transport, Workload, result, run};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::PathBuf;
@@ -137,10 +137,15 @@ fn a_value_that_cannot_be_met_is_refused_by_its_key() {
 }
 
 #[test]
-fn a_stream_has_neither_responses_nor_a_rate_nor_datagrams() {
+fn a_stream_has_neither_responses_nor_a_number_and_only_datagrams_have_a_rate() {
     let stream = Workload::loopback(Kind::Stream, Transport::Tcp);
     stream.check().unwrap();
-    let cases: [(&str, Workload); 4] = [
+    let datagrams = Workload {
+        rate_tps: Some(1.0),
+        ..Workload::loopback(Kind::Stream, Transport::Udp)
+    };
+    datagrams.check().unwrap();
+    let cases: [(&str, Workload); 5] = [
         (
             "response_bytes",
             Workload {
@@ -163,11 +168,17 @@ fn a_stream_has_neither_responses_nor_a_rate_nor_datagrams() {
             },
         ),
         (
+            "request_bytes",
+            Workload {
+                request_bytes: 4,
+                ..datagrams.clone()
+            },
+        ),
+        (
             "transport",
             Workload {
-                transport: Transport::Udp,
-                request_bytes: 1,
-                ..stream
+                elsewhere: Some(Side::Client),
+                ..datagrams
             },
         ),
     ];

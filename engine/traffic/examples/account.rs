@@ -111,6 +111,7 @@ fn measure(item: &Item) -> f64 {
         },
         verify_checksums: item.checksums,
         flows: item.flows,
+        unsigned: None,
     };
     let mut account = Account::new(&item.settings, &[expected], 1);
     let bursts = (CHUNK_BYTES / item.len / BURST).min(CHUNK / BURST);

@@ -73,7 +73,8 @@ struct Stream {
     sender: Sender,
     verify_checksums: bool,
     window: SequenceWindow,
-    latency: LatencyRecorder,
+    /// Which of the account's recorders has its latencies.
+    latency: usize,
     flows: Option<FlowTracker>,
     unsigned: Option<Arc<[u64]>>,
 }
@@ -86,6 +87,8 @@ pub struct Account {
     epoch: u8,
     /// The streams that a port here expects.
     streams: Vec<Stream>,
+    /// One for all parts of a stream: it is larger than all else that is kept of them.
+    latencies: Vec<LatencyRecorder>,
     /// Where in `streams` each stream of the trial is.
     places: Vec<u16>,
     ports: Vec<PortCounts>,
@@ -102,9 +105,23 @@ impl Account {
     /// An empty account of the trial's streams, at most 256 with an id each,
     /// and of `ports` ports.
     pub fn new(settings: &Settings, expected: &[Expected], ports: usize) -> Self {
+        let each: Vec<usize> = (0..expected.len()).collect();
+        Self::of_parts(settings, expected, &each, ports)
+    }
+
+    /// The same where what is expected are parts of streams: those with the same number in `streams`
+    /// are of one, and their latencies are with the first of them.
+    pub fn of_parts(
+        settings: &Settings,
+        expected: &[Expected],
+        streams: &[usize],
+        ports: usize,
+    ) -> Self {
+        let mut known = Vec::new();
         let mut account = Self {
             epoch: settings.epoch,
             streams: Vec::new(),
+            latencies: Vec::new(),
             places: Vec::new(),
             ports: vec![PortCounts::default(); ports],
             by_id: vec![[NO_STREAM; 256]; ports],
@@ -116,7 +133,13 @@ impl Account {
             let place = if stream.rx_ports.is_empty() {
                 NO_STREAM
             } else {
-                account.add(settings, stream)
+                let of = streams[index];
+                let latency = known.iter().position(|&one| one == of);
+                let latency = latency.unwrap_or_else(|| {
+                    known.push(of);
+                    account.record(settings)
+                });
+                account.add(stream, latency)
             };
             account.places.push(place);
             let entry = &mut account.expected[usize::from(stream.id)];
@@ -127,7 +150,14 @@ impl Account {
         account
     }
 
-    fn add(&mut self, settings: &Settings, expected: &Expected) -> u16 {
+    /// Adds a recorder; returns its number.
+    fn record(&mut self, settings: &Settings) -> usize {
+        let recorder = LatencyRecorder::new(settings.latency_every, settings.jitter);
+        self.latencies.push(recorder);
+        self.latencies.len() - 1
+    }
+
+    fn add(&mut self, expected: &Expected, latency: usize) -> u16 {
         let place = self.streams.len() as u16;
         for &port in &expected.rx_ports {
             for entry in [
@@ -150,7 +180,7 @@ impl Account {
             sender: expected.sender.clone(),
             verify_checksums: expected.verify_checksums,
             window: SequenceWindow::new(),
-            latency: LatencyRecorder::new(settings.latency_every, settings.jitter),
+            latency,
             flows: expected
                 .flows
                 .map(|(map, tracked)| FlowTracker::new(map, tracked)),
@@ -255,7 +285,7 @@ impl Account {
         counts.received += 1;
         stream.counts.received += 1;
         stream.counts.sequence_sum = stream.counts.sequence_sum.wrapping_add(sequence);
-        stream.latency.record(sequence, signature.time_ns, now_ns);
+        self.latencies[stream.latency].record(sequence, signature.time_ns, now_ns);
         if let Some(flows) = &mut stream.flows {
             flows.record(sequence);
         }
@@ -343,7 +373,11 @@ impl Account {
                 never_sent -= own;
             }
         }
-        let mut closed = self.streams.into_iter().map(Stream::close);
+        let mut latencies: Vec<_> = self.latencies.into_iter().map(Some).collect();
+        let mut closed = self.streams.into_iter().map(|stream| {
+            let latency = latencies[stream.latency].take();
+            stream.close(latency)
+        });
         // Those that a port expects are in the order of the places.
         let known = |place: &u16| (*place != NO_STREAM).then(|| closed.next()).flatten();
         Closed {
@@ -392,12 +426,12 @@ impl Stream {
         never_sent
     }
 
-    fn close(self) -> StreamAccount {
+    fn close(self, latency: Option<LatencyRecorder>) -> StreamAccount {
         let mut counts = self.counts;
         counts.shares = u64::from(counts.received > 0);
         StreamAccount {
             counts,
-            latency: self.latency,
+            latency,
             flows: self.flows,
         }
     }

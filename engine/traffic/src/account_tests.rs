@@ -215,6 +215,28 @@ fn the_largest_jump_stands_although_its_frames_come_later() {
 }
 
 #[test]
+fn parts_of_a_stream_have_their_latencies_together() {
+    let parts = [here(5, 0), here(6, 0), here(7, 0)];
+    let mut account = Account::of_parts(&SETTINGS, &parts, &[0, 1, 0], 1);
+    for (part, id) in [5, 6, 7].into_iter().enumerate() {
+        account.sent(part, 1);
+        account.frame(0, &frame(1, id, 0), 100 * u64::from(id));
+    }
+    let streams = account.close().streams.into_iter().flatten();
+    let found = streams.map(|stream| {
+        let latency = stream.latency.map(LatencyRecorder::into_histogram);
+        let latency = latency.map(|latency| (latency.len(), latency.min(), latency.max()));
+        (stream.counts.received, latency)
+    });
+    let expected = [
+        (1, Some((2, 500, 700))),
+        (1, Some((1, 600, 600))),
+        (1, None),
+    ];
+    assert_eq!(found.collect::<Vec<_>>(), expected);
+}
+
+#[test]
 fn only_some_latencies_are_recorded_when_sampling_but_all_jitter() {
     let settings = Settings {
         latency_every: 3,
@@ -228,7 +250,7 @@ fn only_some_latencies_are_recorded_when_sampling_but_all_jitter() {
     let [Some(stream)] = &account.close().streams[..] else {
         panic!("one stream");
     };
-    let latencies = stream.latency.clone().into_latencies();
+    let latencies = stream.latency.clone().unwrap().into_latencies();
     assert_eq!((latencies.latency.len(), latencies.latency.max()), (4, 109));
     assert_eq!(latencies.jitter.unwrap().count_at(1), 9);
 }
@@ -317,7 +339,7 @@ fn accounts_of_several_queues_add_up_to_the_account_of_one() {
     };
     assert!(!losses(whole).is_empty());
     assert_eq!(losses(&sum), losses(whole));
-    let latency = |account: &StreamAccount| account.latency.clone().into_histogram();
+    let latency = |account: &StreamAccount| account.latency.clone().unwrap().into_histogram();
     assert_eq!(latency(&sum), latency(whole));
 }
 

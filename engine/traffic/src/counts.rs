@@ -198,8 +198,8 @@ impl PortCounts {
 pub struct StreamAccount {
     /// How many frames came back, and how.
     pub counts: StreamCounts,
-    /// How long they took, and how evenly they came.
-    pub latency: LatencyRecorder,
+    /// How long they took, and how evenly they came; none if another part of the same stream has it.
+    pub latency: Option<LatencyRecorder>,
     /// How many came back of each flow, if flows are followed.
     pub flows: Option<FlowTracker>,
 }
@@ -208,7 +208,11 @@ impl StreamAccount {
     /// Adds another worker's account of the same stream.
     pub fn merge(&mut self, other: Self) {
         self.counts.merge(&other.counts);
-        self.latency.merge(other.latency);
+        match (&mut self.latency, other.latency) {
+            (Some(ours), Some(theirs)) => ours.merge(theirs),
+            (ours @ None, theirs) => *ours = theirs,
+            (Some(_), None) => {}
+        }
         match (&mut self.flows, other.flows) {
             (Some(ours), Some(theirs)) => ours.merge(&theirs),
             (ours @ None, theirs) => *ours = theirs,

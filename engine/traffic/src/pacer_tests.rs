@@ -270,7 +270,11 @@ fn poisson_arrivals_are_independent_and_exactly_as_many_as_intended() {
     for time in &times {
         counts[(*time as usize / 10_000).min(999)] += 1.0;
     }
-    let variance = counts.iter().map(|count| (count - 10.0).powi(2)).sum::<f64>() / 1000.0;
+    let variance = counts
+        .iter()
+        .map(|count| (count - 10.0).powi(2))
+        .sum::<f64>()
+        / 1000.0;
     assert!((8.0..12.0).contains(&variance), "{variance}");
 }
 
@@ -319,7 +323,9 @@ fn frames_of_a_capture_lie_as_in_it_whatever_the_rate() {
 #[test]
 fn what_a_capture_has_at_once_is_no_shortfall() {
     let times = Arc::new(Recorded::new(vec![5; 5000], 1_000_000_000).unwrap());
-    let mut pacer = Pacer::paced(5000.0, 1.0, 0.0).recorded(times).within(64, 0.1);
+    let mut pacer = Pacer::paced(5000.0, 1.0, 0.0)
+        .recorded(times)
+        .within(64, 0.1);
     assert_eq!(pacer.due(10, u64::MAX), 5000);
     pacer.offer(5000);
     assert_eq!((pacer.is_done(), pacer.shortfall()), (true, Some(0)));

@@ -67,7 +67,14 @@ mod tests {
     #[test]
     fn frames_come_at_their_offsets_in_every_period() {
         let times = Recorded::new(vec![0, 10, 10, 700], 1000).unwrap();
-        for (periods, come) in [(0.0, 1), (0.0099, 1), (0.0101, 3), (0.8, 4), (1.0, 5), (2.9, 12)] {
+        for (periods, come) in [
+            (0.0, 1),
+            (0.0099, 1),
+            (0.0101, 3),
+            (0.8, 4),
+            (1.0, 5),
+            (2.9, 12),
+        ] {
             assert_eq!(times.come(periods), come, "after {periods} periods");
         }
         for k in 0..100 {
@@ -75,7 +82,10 @@ mod tests {
             assert!(k == 0 || times.come(times.at(k) - 1e-9) <= k, "frame {k}");
         }
         assert!((times.rate_fps() - 4e6).abs() < 1e-3);
-        assert_eq!([0.0, 0.01, 0.5, 5.0].map(|part| times.most_within(part)), [2, 3, 3, 4]);
+        assert_eq!(
+            [0.0, 0.01, 0.5, 5.0].map(|part| times.most_within(part)),
+            [2, 3, 3, 4]
+        );
     }
 
     #[test]

@@ -198,9 +198,7 @@ fn transport(hash: &mut Fnv, protocol: Option<u8>, payload: &[u8]) {
             hash.add(&payload[4..6]);
             hash.add(&payload[8..]);
         }
-        Some(ipv4::PROTOCOL_ICMP | ipv4::PROTOCOL_ICMPV6)
-            if payload.len() >= icmp::HEADER_LEN =>
-        {
+        Some(ipv4::PROTOCOL_ICMP | ipv4::PROTOCOL_ICMPV6) if payload.len() >= icmp::HEADER_LEN => {
             hash.add(&payload[..2]);
             hash.add(&payload[6..]);
         }

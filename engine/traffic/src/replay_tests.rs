@@ -87,7 +87,7 @@ fn a_signature_stands_where_there_is_payload_and_nothing_else_changes() {
         (arp, false),
         (vec![9; 5], false),
     ] {
-        let replay = replay(&[captured.clone()], true);
+        let replay = replay(std::slice::from_ref(&captured), true);
         assert_eq!(replay.counts(), (1, u64::from(signed)), "{captured:?}");
         let mut program = FrameProgram::replay(replay, 3, 1);
         let made = sent(&mut program, 1, 1).remove(0);
@@ -171,7 +171,10 @@ fn frames_without_signature_are_counted_where_they_are_expected_and_foreign_else
     let closed = account.close();
     let received = |k: usize| closed.streams[k].as_ref().unwrap().counts.received;
     assert_eq!((received(0), received(1)), (0, 1));
-    let ports = closed.ports.iter().map(|port| (port.received, port.foreign));
+    let ports = closed
+        .ports
+        .iter()
+        .map(|port| (port.received, port.foreign));
     assert_eq!(ports.collect::<Vec<_>>(), [(0, 1), (1, 1)]);
 }
 

@@ -178,7 +178,10 @@ mod tests {
         assert_eq!(bytes[..8], [0x34, 0xff, 0, 12, 0, 0, 0x12, 0x34]);
         assert_eq!(bytes[8..16], [0, 0, 0, 0x85, 1, 0x10, 9, 0]);
         let packet = Packet::new_checked(&bytes).unwrap();
-        assert_eq!((Header::parse(&packet), packet.header_len()), (with_session, 16));
+        assert_eq!(
+            (Header::parse(&packet), packet.header_len()),
+            (with_session, 16)
+        );
         assert_eq!(packet.ethertype(), Some(ethernet::ETHERTYPE_IPV4));
         // An echo request carries no packet.
         bytes[1] = 1;

@@ -168,7 +168,10 @@ mod tests {
         without.emit(&mut bytes).unwrap();
         assert_eq!(bytes[..4], [0x0f, 0xc2, 2, 3]);
         let packet = Packet::new_checked(&bytes).unwrap();
-        assert_eq!((Header::parse(&packet), packet.payload().len()), (without, 3));
+        assert_eq!(
+            (Header::parse(&packet), packet.payload().len()),
+            (without, 3)
+        );
         let odd = Header {
             context: &context[..4],
             ..fixed

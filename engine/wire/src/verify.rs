@@ -37,9 +37,8 @@ fn ethernet_right(frame: &[u8], depth: usize) -> bool {
 #[inline(never)]
 fn shim_right(ethertype: u16, payload: &[u8], depth: usize) -> bool {
     let known = match ethertype {
-        ethernet::ETHERTYPE_MPLS => {
-            mpls::behind(payload).and_then(|packet| ethernet::ip_ethertype(packet).zip(Some(packet)))
-        }
+        ethernet::ETHERTYPE_MPLS => mpls::behind(payload)
+            .and_then(|packet| ethernet::ip_ethertype(packet).zip(Some(packet))),
         ethernet::ETHERTYPE_PPPOE => {
             let session = pppoe::Packet::new_checked(payload).ok();
             session.and_then(|session| session.ethertype().zip(Some(session.payload())))

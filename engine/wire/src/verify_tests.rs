@@ -143,8 +143,14 @@ fn samples() -> Vec<Vec<u8>> {
         eth(v4, &ip4(1, &ping)),
         eth(v6, &ip6(58, &ping6)),
         eth(v6, &ip6(17, &udp_bytes(5, &[1; 9], A6, B6))),
-        eth(v4, &ip4(17, &without_checksum(vxlan::PORT, &vxlan_bytes(&inner)))),
-        eth(v4, &ip4(17, &without_checksum(vxlan::PORT, &vxlan_bytes(&inner6)))),
+        eth(
+            v4,
+            &ip4(17, &without_checksum(vxlan::PORT, &vxlan_bytes(&inner))),
+        ),
+        eth(
+            v4,
+            &ip4(17, &without_checksum(vxlan::PORT, &vxlan_bytes(&inner6))),
+        ),
         eth(v4, &ip4(17, &udp_bytes(geneve::PORT, &geneve_bytes, A, B))),
         eth(v4, &ip4(47, &gre_bytes)),
         eth(v6, &ip6(4, &packet)),

@@ -38,6 +38,24 @@ pub struct PortAccount {
     pub stats: Vec<(String, u64)>,
 }
 
+impl PortAccount {
+    /// Adds what happened to another queue of the same port.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        let missed = self.rx_missed.zip(other.rx_missed);
+        self.rx_missed = missed.map(|(one, other)| one + other);
+        self.down_ns = self.down_ns.max(other.down_ns);
+        if self.failure.is_none() {
+            self.failure.clone_from(&other.failure);
+        }
+        for (name, count) in &other.stats {
+            match self.stats.iter_mut().find(|(known, _)| known == name) {
+                Some((_, sum)) => *sum += count,
+                None => self.stats.push((name.clone(), *count)),
+            }
+        }
+    }
+}
+
 /// Watches the ports of a standing workload.
 #[derive(Debug)]
 pub(crate) struct Watched {

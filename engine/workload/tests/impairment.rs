@@ -211,7 +211,7 @@ proptest! {
             prop_assert_eq!(all, counts.reordered);
             let flows = account.flows.as_ref().unwrap().totals(sent);
             prop_assert_eq!((flows.sent, flows.received), (sent, counts.received));
-            let latencies = account.latency.clone().into_latencies();
+            let latencies = account.latency.clone().unwrap().into_latencies();
             prop_assert_eq!(latencies.latency.len(), counts.received);
             let jitter = latencies.jitter.unwrap();
             prop_assert_eq!(jitter.len(), counts.received.saturating_sub(1));
@@ -246,7 +246,7 @@ proptest! {
         let turns: Vec<_> = (0..200).map(turn).chain((0..31).map(|_| turn(0))).collect();
         let outcome = drive(faults, &turns);
         let account = outcome.accounts().next().unwrap();
-        let latencies = account.latency.clone().into_latencies();
+        let latencies = account.latency.clone().unwrap().into_latencies();
         let histogram = latencies.latency;
         prop_assert_eq!(histogram.count_at(delay_us * 1000), 100);
         prop_assert_eq!(histogram.len(), 100);

@@ -137,7 +137,7 @@ def _generator(loads: Sequence[Seen]) -> Iterator[tuple[Resource, str]]:
     if full:
         core = f"generator: its core was {units.share(max(seen.busy_share for seen in full))} busy"
         late = units.counted(sum(seen.account.client.shortfall for seen in full if seen.account.client), "connection")
-        missed = units.frames(sum(port.rx_missed or 0 for seen in full for port in seen.account.ports))
+        missed = units.frames(sum(seen.account.missed for seen in full))
         yield Resource.GENERATOR, f"{core}; {late} not opened in time, {missed} that its rings had no place for"
 
 

@@ -20,8 +20,8 @@ from pinchpoint.host.signals import signals_wait
 from pinchpoint.model.errors import BenchError, PinchpointError
 
 _COMPARE = (
-    "compare vm.nr_hugepages with its value before the run; an interface that was lent may now bear the name of its "
-    "port (ip link)"
+    "compare vm.nr_hugepages with its value before the run; an interface that was lent may still have its port's "
+    "name (ip link)"
 )
 OnAction = Callable[[int, int, str], None]  # (number, of how many, what)
 

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pinchpoint.host.cpu_settings import BOOST, GOVERNOR, ISOLATED, NO_TURBO, SIBLINGS, TURBO, cpu_settings
@@ -22,6 +22,7 @@ class Remedy:
     """What `pinchpoint doctor --fix` can provide without a decision of the user's beyond yes."""
 
     packages: tuple[str, ...] = ()  # of Debian
+    dnf: tuple[str, ...] = ()  # the same of Fedora and its like; empty: not known
     distributions: tuple[str, ...] = ()  # of Python, with their versions as pip takes them
     modules: tuple[str, ...] = ()  # of the running kernel
 
@@ -47,6 +48,17 @@ _STEADY: Final[Mapping[str, tuple[str, str]]] = {  # what a fact says on a stead
 }
 
 
+_DNF: Final[Mapping[str, tuple[str, ...]]] = {  # packages that Fedora calls otherwise than Debian
+    "conntrack": ("conntrack-tools",),
+    "dpdk-dev": ("dpdk",),
+    "iproute2": ("iproute", "iproute-tc"),
+    "iptables": ("iptables-nft",),
+    "procps": ("procps-ng",),
+    "qemu-system-x86": ("qemu-system-x86-core",),
+    "user-mode-linux": (),
+}
+
+
 def queues(scenario: Scenario) -> Iterator[Probe]:
     """Ports with more queues than the engine has CPUs to drive them."""
     cpus = scenario.engine.cpus
@@ -64,15 +76,23 @@ def root(host: Host) -> Probe:
     return Probe("root", ok, detail, "sudo pinchpoint ...")
 
 
-def command(host: Host, name: str, package: str) -> Probe:
-    """Whether a program is installed; `package` provides it."""
+def command(host: Host, name: str, package: str, dnf: str = "") -> Probe:
+    """Whether a program is installed; `package` provides it, `dnf` on Fedora where `_DNF` cannot name it."""
     path = host.which(name)
-    return packaged(name, path is not None, path or "not installed", package)
+    return packaged(name, path is not None, path or "not installed", package, dnf)
 
 
-def packaged(name: str, ok: bool, detail: str, package: str) -> Probe:
-    """A finding about something that a Debian package provides."""
-    return Probe(name, ok, detail, f"apt-get install {package}", remedy=Remedy(packages=(package,)))
+def packaged(name: str, ok: bool, detail: str, package: str, dnf: str = "") -> Probe:
+    """A finding about something that a Debian package provides; `dnf` as of `command`."""
+    names = (dnf,) if dnf else _DNF.get(package, (package,))
+    return Probe(name, ok, detail, f"apt-get install {package}", remedy=Remedy(packages=(package,), dnf=names))
+
+
+def as_here(probe: Probe, host: Host) -> Probe:
+    """The finding with the command of the host's own package manager, where that is dnf."""
+    if probe.remedy is None or not probe.remedy.dnf or host.which("apt-get") or not host.which("dnf"):
+        return probe
+    return replace(probe, hint=f"dnf install {' '.join(probe.remedy.dnf)}", remedy=replace(probe.remedy, packages=()))
 
 
 def cpus(host: Host, cpus: Sequence[int], least: int) -> Probe:

@@ -130,7 +130,7 @@ def _unexplained(trials: Sequence[Trial], limit: float, suspect: Suspect) -> Ver
     """That the account leaves more open than a verdict bears; what may be the cause of that."""
     open_ended = [trial for trial in _valid(trials) if trial.ledger.unexplained > 0]
     lines = (
-        f"a verdict bears {units.share(limit)} (validity.unexplained_ratio)",
+        f"a verdict allows {units.share(limit)} (validity.unexplained_ratio)",
         *evidence.named(by_reason(open_ended)),
         *evidence.loads(open_ended),
     )

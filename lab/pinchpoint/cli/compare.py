@@ -14,7 +14,17 @@ from pathlib import Path
 import click
 
 from pinchpoint.cli import options
-from pinchpoint.cli.options import FILE, NEW_FILE, How, RunPath, duration, gathered, how_options, setting
+from pinchpoint.cli.options import (
+    NEW_FILE,
+    SCENARIO,
+    How,
+    RunPath,
+    duration,
+    gathered,
+    how_options,
+    pair_of_words,
+    setting,
+)
 from pinchpoint.cli.program import Program, is_run, note_if_long
 from pinchpoint.cli.run import conduct, conducted, failed, next_of, print_stored, resumed, write_report, wrong
 from pinchpoint.cli.terminal import gate, gate_of, next_step, show_comparison, tell, write_text
@@ -57,6 +67,7 @@ class ComparisonWords:
     method: str = AUTO
     slices_s: float | None = None
     benches: int | None = None
+    matched: tuple[tuple[str, str], ...] = ()  # scenarios of two stored runs
 
 
 def as_share(context: click.Context, option: click.Parameter, percent: float | None) -> float | None:
@@ -99,6 +110,9 @@ METHODS = (
     click.option("--fail-if-worse", type=click.FloatRange(0, 100), metavar="PERCENT", callback=as_share,
                  help="Exit with code 8 if B is worse by more than PERCENT with its whole interval; with 9 if that "
                       "cannot be decided, without a ratio or with fewer than six builds of each."),
+    click.option("--match", "matched", type=pair_of_words("SCENARIO=SCENARIO, of A and of B"), multiple=True,
+                 metavar="A=B", help="Of two stored runs compare scenario A with B. May be given several times. "
+                                     "[default: those of one name]"),
 )  # fmt: skip
 @how_options(
     *("settings", "budget_s", "no_ceiling", "quick", "resume", "dry_run", "as_json", "quiet"),
@@ -125,6 +139,8 @@ def compare(wanted: ComparisonWords, how: How, place: Path | None) -> int:
     how = replace(how, out=place or how.out)
     if runs := [path for path in wanted.paths if is_run(path)]:
         return _stored(wanted, how, place, runs)
+    if wanted.matched:
+        raise InputError("--match: only of two stored runs", "pinchpoint compare RUN1 RUN2 --match A=B")
     program = both(wanted, how)
     if program.comparison and program.comparison.why and not how.quiet:
         click.echo(f"in turns, not as a duet: {program.comparison.why}", err=True)
@@ -225,7 +241,8 @@ def _stored(wanted: ComparisonWords, how: How, out: Path | None, runs: Sequence[
         return code
     if len(runs) > 2:
         raise InputError(f"expected two run folders, found {len(runs)}", "pinchpoint trend compares many runs")
-    comparison = compare_folders(RunFolder.open(runs[0]), RunFolder.open(runs[1]), wanted.metrics, wanted.margin)
+    a, b = map(RunFolder.open, runs)
+    comparison = compare_folders(a, b, wanted.metrics, wanted.margin, wanted.matched)
     place: Path | None = None
     if out is not None:
         folder = RunFolder.create(out, f"compare-{runs[0].name}"[:100])
@@ -251,7 +268,9 @@ class Told:
 @click.command(short_help="Fail where HEAD is slower than BASE, for pipelines.")
 @click.argument("base", type=RunPath())
 @click.argument("head", type=RunPath())
-@click.option("--scenario", type=FILE, metavar="FILE", help="Measure this scenario with the programs of BASE and HEAD.")
+@click.option(
+    "--scenario", type=SCENARIO, metavar="FILE", help="Measure this scenario with the programs of BASE and HEAD."
+)
 @gathered(
     Told,
     "told",

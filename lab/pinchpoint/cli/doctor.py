@@ -54,6 +54,8 @@ def steps(probes: Iterable[Probe], everything: bool = False, hugepages: int | No
         needed.append(Step(("apt-get", "update")))
         words = ("apt-get", "install", "--yes", "--no-remove", "--no-install-recommends", *packages)
         needed.append(Step(words, installs=True))
+    elif names := _every(remedies, "dnf"):
+        needed.append(Step(("dnf", "install", "--assumeyes", *names)))
     if distributions := _every(remedies, "distributions"):
         needed.append(Step((sys.executable, "-m", "pip", "install", *distributions)))
     needed += [Step(("modprobe", name)) for name in _every(remedies, "modules")]
@@ -103,7 +105,7 @@ def carry_out(host: Host, wanted: Sequence[Step], begins: Callable[[Step], None]
 def _require_what_it_takes(host: Host, wanted: Sequence[Step]) -> None:
     for program in dict.fromkeys(step.argv[0] for step in wanted):
         if host.which(program) is None:
-            hint = "the names are those of Debian: install the same programs by your system's own means"
+            hint = "packages are those of apt-get and dnf: install the same programs by your system's own means"
             raise RequirementError(f"{program}: not installed, so that --fix cannot work here", hint)
 
 
@@ -151,11 +153,11 @@ ByName = Mapping[str, Probe]
 @json_option
 @host_option
 def doctor(fix: bool, everything: bool, hugepages: int | None, yes: bool, as_json: bool, address: str | None) -> int:
-    """Probe everything a run needs; the end says of each device whether it can run. Exit code 3: the quickstart cannot.
+    """Probe everything that a run needs; the last lines say which devices can run. Exit code 3: the quickstart cannot.
 
     Each kernel that a guest can have is booted, which takes some seconds.
 
-    With --fix, what Debian packages, Python packages and kernel modules can provide is provided, once you agree.
+    --fix installs missing Debian, Fedora and Python packages and loads kernel modules, after it has asked.
     """
     if not fix and (hugepages or yes):
         raise InputError("--hugepages and --yes need --fix", "pinchpoint doctor --fix")
@@ -182,7 +184,7 @@ def _diagnosis(host: Host, away: bool = False) -> tuple[list[Probe], list[str]]:
     """All findings, and a sentence for each flavour of a device."""
     boots = None if away else placement.boots(host)
     guests = () if boots is None else (*vm.probes(host), *boots.values())
-    optional = (replace(probe, needed=False) for probe in guests)
+    optional = (replace(requirements.as_here(probe, host), needed=False) for probe in guests)
     machine = (requirements.root(host), requirements.cpus(host, (), 2), *requirements.steadiness(host))
     flavours, engine = _flavours(host), engine_probes(host)
     probes = [*machine, *_device_probes(flavours), *optional, *nics.probes(host), *engine.values()]
@@ -191,8 +193,12 @@ def _diagnosis(host: Host, away: bool = False) -> tuple[list[Probe], list[str]]:
 
 def _flavours(host: Host) -> Mapping[str, Sequence[Flavour]]:
     """Of each kind, the default one first."""
+
+    def as_here(flavour: Flavour) -> Flavour:
+        return replace(flavour, probes=tuple(requirements.as_here(probe, host) for probe in flavour.probes))
+
     kinds = sorted(registry.kinds(), key=lambda kind: kind != registry.default())
-    return {kind: tuple(registry.device(kind).flavours(host)) for kind in kinds}
+    return {kind: tuple(map(as_here, registry.device(kind).flavours(host))) for kind in kinds}
 
 
 def _sentence(kind: str, flavour: Flavour, host: Host, engine: ByName, boots: ByName | None) -> str:

@@ -135,7 +135,7 @@ def import_profile(
 def _scenario(
     profile: str, tunables: Mapping[str, str], both_ways: bool, bench: Path | None, ports: tuple[str, str]
 ) -> str:
-    from pinchpoint.profiles import streams
+    from pinchpoint.profiles import streams, tables
 
     left, right = ports
     if profile.endswith(".py"):
@@ -145,8 +145,8 @@ def _scenario(
     else:
         captured = streams.of_captures(profile, Local(), both_ways=both_ways)
         directed = [(stream, *((right, left) if is_back else (left, right))) for stream, is_back in captured]
-    taken = streams.BENCH.format(left=left, right=right) if bench is None else _bench(bench)
-    return streams.scenario(profile, taken, directed)
+    taken = tables.BENCH.format(left=left, right=right) if bench is None else _bench(bench)
+    return tables.scenario(profile, taken, directed)
 
 
 def _of_python(

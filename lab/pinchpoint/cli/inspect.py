@@ -22,7 +22,17 @@ from pinchpoint import __version__
 from pinchpoint.api.calls import stored
 from pinchpoint.bench import builder
 from pinchpoint.cli import options, program
-from pinchpoint.cli.options import FILE, FOLDER, NEW_FILE, RUNS, RunPath, host_at, host_option, json_option
+from pinchpoint.cli.options import (
+    FILE,
+    FOLDER,
+    NEW_FILE,
+    RUNS,
+    RunPath,
+    ScenarioPath,
+    host_at,
+    host_option,
+    json_option,
+)
 from pinchpoint.cli.run import next_of, print_stored, write_report
 from pinchpoint.cli.terminal import console, next_step, write_text
 from pinchpoint.dut.registry import device_of
@@ -60,7 +70,7 @@ def _print_schema(context: click.Context, _: click.Parameter, form: str | None) 
 
 
 @click.command(short_help="Check scenario files without running them.")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SCENARIO...")
+@click.argument("paths", nargs=-1, required=True, type=ScenarioPath(exists=False), metavar="SCENARIO...")
 @click.option("--quick", is_flag=True, help="The short form.")
 @click.option("--json", "as_json", is_flag=True,
               help="Print every scenario with its effective values, or the problems.")  # fmt: skip

@@ -19,7 +19,7 @@ from pinchpoint.cli.init import import_profile, init
 from pinchpoint.cli.inspect import check, clean, export, pack, report, runs, show, trend, unpack
 from pinchpoint.cli.pilot import ceiling, pilot
 from pinchpoint.cli.run import explain, run, study
-from pinchpoint.cli.servers import otg, serve
+from pinchpoint.cli.servers import mcp, otg, serve
 from pinchpoint.cli.watch import watch
 from pinchpoint.host.signals import ENDING
 from pinchpoint.model.errors import InputError, PinchpointError
@@ -56,16 +56,15 @@ def script(shell: str) -> str:
 TOPICS: Mapping[str, tuple[click.Command, ...]] = {
     "Begin": (doctor, init, import_profile, check),
     "Measure": (run, study, campaign, compare, ci, explain, pilot, ceiling, watch, otg),
-    "Look at results": (runs, show, report, serve, trend, export, pack, unpack),
+    "Look at results": (runs, show, report, serve, mcp, trend, export, pack, unpack),
     "Tidy": (clean, completion),
 }
 
 EPILOG = """\b
 Exit codes:
-  0 done              3 machine lacks something  6 device died
-  1 fault found, bug  4 bench not built          7 results not written
-  2 bad input         5 engine failed            8 worse
-                                                 9 undecided  130 interrupted
+  0 done              3 requirement missing  6 device died  130 interrupted
+  1 fault found, bug  4 bench not built      7 results not written
+  2 bad input         5 engine failed        8 worse  9 undecided
 Each command has --help; `man pinchpoint` has the environment variables, too.
 """
 ABOUT = """A performance lab for virtual switches and load balancers: what they carry without loss, and what pinched it.

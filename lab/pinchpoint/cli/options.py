@@ -24,7 +24,7 @@ from pinchpoint.host.machines import Machines
 from pinchpoint.model import units
 from pinchpoint.model.addresses import is_destination
 from pinchpoint.model.effective import toml_of
-from pinchpoint.model.errors import InputError, choices
+from pinchpoint.model.errors import InputError, choices, nearest
 from pinchpoint.model.site import Remote, Site
 from pinchpoint.run.host_recovery import AWAITED_S
 from pinchpoint.scenario.study import STUDY_FILE
@@ -50,11 +50,25 @@ def stored_runs(folder: Path) -> "list[Row]":
     return [row for page in range(1, pages + 1) for row in index.list(Wanted(page=page)).rows]
 
 
-class RunPath(click.Path):
-    """A run folder by its path; or `@last`, the newest in runs/, `@last-1`, the one before, and so on."""
+class ScenarioPath(click.Path):
+    """Scenario files by path; where nothing lies there, shipped ones: `quickstart` or `quickstart/1-forward.toml`."""
 
-    def __init__(self, *, file_okay: bool = True) -> None:
-        super().__init__(exists=True, file_okay=file_okay, path_type=Path)
+    def __init__(self, *, exists: bool = True, file_okay: bool = True, dir_okay: bool = True) -> None:
+        super().__init__(exists=exists, file_okay=file_okay, dir_okay=dir_okay, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path."""
+        (name, _, file), shipped = str(value).partition("/"), study_folders()
+        if not Path(value).exists():
+            if name in shipped and (shipped[name] / file).exists():
+                value = shipped[name] / file
+            elif not file and self.exists and (near := nearest(name, shipped)):
+                self.fail(f"{value}: no such file or folder; did you mean the shipped study {near}?", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class RunPath(ScenarioPath):
+    """A run folder by its path; or `@last`, the newest in runs/, `@last-1`, the one before, and so on."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The path."""
@@ -227,6 +241,7 @@ class How:
 
 FOLDER: Final = click.Path(file_okay=False, path_type=Path)
 FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
+SCENARIO: Final = ScenarioPath(dir_okay=False)
 NEW_FILE: Final = click.Path(dir_okay=False, path_type=Path)
 json_option = click.option("--json", "as_json", is_flag=True, help="For machines.")
 host_option = click.option(
@@ -236,8 +251,8 @@ _OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]]] = {
     "out": (("-o", "--out"), {"type": FOLDER, "default": RUNS, "show_default": True,
             "help": "Folder below which the run folder is made; an existing one is never overwritten."}),
     "resume": (("--resume",), {"type": RunPath(file_okay=False), "metavar": "RUN",
-               "help": "Continue an interrupted run; finished trials are not made again, what failed or was impossible "
-                       "is tried again."}),
+               "help": "Continue an interrupted run: finished trials are kept, failed and impossible points are tried "
+                       "again."}),
     "quick": (("--quick",), {"is_flag": True,
               "help": "The short form that the files define: fewer levels, shorter trials."}),
     "settings": (("--set", "settings"), {"type": setting, "multiple": True, "metavar": "KEY=VALUE",
@@ -249,11 +264,11 @@ _OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]]] = {
                  "help": "Measure as much as fits into TIME (90s, 10m, 1h30m): coarse levels first, repeats last; "
                          "points that monotonicity makes needless are left out. What is left out is reported."}),
     "no_ceiling": (("--no-ceiling",), {"is_flag": True,
-                   "help": "Do not measure what the engine itself reaches without the device, where that is not known "
-                           "yet; it takes some seconds once a day for every shape of bench."}),
+                   "help": "Do not measure the engine's own ceiling, without the device; it takes some seconds once a "
+                           "day for every shape of bench."}),
     "await_host_s": (("--await-host", "await_host_s"), {"type": duration, "metavar": "TIME", "default": "5m",
                      "show_default": True,
-                     "help": "Await a host by ssh that is lost for at most TIME, then give its point up."}),
+                     "help": "Wait at most TIME for a host by ssh that is lost, then give up its point."}),
     "dry_run": (("--dry-run",), {"is_flag": True, "help": "Print the plan of every bench and stop."}),
     "as_json": (("--json", "as_json"), {"is_flag": True, "help": "Print result.json instead of tables."}),
     "quiet": (("-q", "--quiet"), {"is_flag": True, "help": "No progress display."}),

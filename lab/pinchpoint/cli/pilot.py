@@ -19,7 +19,7 @@ from rich.text import Text
 
 from pinchpoint.bench.journal import machine_lock
 from pinchpoint.cli import program
-from pinchpoint.cli.options import FILE, RUNS, How, duration, gathered, how_options
+from pinchpoint.cli.options import RUNS, SCENARIO, How, duration, gathered, how_options
 from pinchpoint.cli.run import new_folder, print_plans, report_as_far, stop_on_signals, write_report
 from pinchpoint.cli.terminal import console, progress, tell
 from pinchpoint.dut.setup import require
@@ -84,7 +84,7 @@ class Finding:
 
 
 @click.command(short_help="Which level varies most: bench, DUT start or measurement.")
-@click.argument("path", type=FILE, metavar="SCENARIO")
+@click.argument("path", type=SCENARIO, metavar="SCENARIO")
 @gathered(
     Size,
     "size",
@@ -96,7 +96,7 @@ class Finding:
                  help="Measurements (a search, a window) after each start."),
 )  # fmt: skip
 @click.option("--within", type=click.FloatRange(0, 100, min_open=True), default=1.0, show_default=True,
-              metavar="PERCENT", help="The wished half width of the 95 % interval.")  # fmt: skip
+              metavar="PERCENT", help="Target half-width of the 95 % interval.")  # fmt: skip
 @click.option("--time", "time_s", type=duration, metavar="TIME",
               help="Advise the narrowest interval that fits into TIME (10m, 1h) instead.")  # fmt: skip
 @click.option("--metric", "metrics", type=former.metric, multiple=True, metavar="NAME",
@@ -105,7 +105,7 @@ class Finding:
 def pilot(path: Path, size: Size, within: float, time_s: float | None, metrics: tuple[str, ...], how: How) -> int:
     """Measure SCENARIO on several benches, after several starts of the DUT on each, several times after each start.
 
-    Prints how much each level varies, which one most, and how often to do what for the wished interval. With
+    Prints how much each level varies, which one most, and how often to do what for the wanted interval. With
     --starts 1 or --measurements 1 it measures as was advised, and prints the number with its interval.
     """
     asked = Asked(path, how, metrics, within, time_s)
@@ -244,7 +244,7 @@ FOREIGN_S = 5.0  # another generator runs
 
 
 @click.command(short_help="What the engine itself reaches, without the device.")
-@click.argument("path", type=FILE, metavar="SCENARIO")
+@click.argument("path", type=SCENARIO, metavar="SCENARIO")
 @click.option("--fresh", is_flag=True, help="Measure it anew, also if it was measured within the last day.")
 @click.option("--generator", metavar="COMMAND", help="Watch this command instead of the engine; {PORT} is replaced.")
 @click.option("--for", "duration_s", type=duration, metavar="TIME", help="How long it may run. [default: 5s]")

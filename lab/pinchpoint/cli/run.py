@@ -20,7 +20,7 @@ import msgspec
 
 from pinchpoint.bench.builder import describe, plan
 from pinchpoint.cli import options, program
-from pinchpoint.cli.options import How, RunPath, how_options, json_option
+from pinchpoint.cli.options import How, RunPath, ScenarioPath, how_options, json_option
 from pinchpoint.cli.program import Program, is_run
 from pinchpoint.cli.terminal import gate_of, next_step, print_table, progress, show_comparison, tell
 from pinchpoint.dut.placement import chosen
@@ -62,18 +62,20 @@ CONTINUES = "a resumed run continues with its original options"
 
 
 @click.command(short_help="Build, measure, explain, report.")
-@click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="SCENARIO...")
+@click.argument("paths", nargs=-1, type=ScenarioPath(), metavar="SCENARIO...")
 @click.option("--confirm", is_flag=True,
               help="Put each likely cause of a rate to the test, by counter-experiments, as `pinchpoint explain` "
                    "does.")  # fmt: skip
 @how_options()
 def run(paths: tuple[Path, ...], confirm: bool, how: How) -> int:
-    """Run SCENARIO files, or folders of them, one after the other; a file with [sweep] at all its points.
+    """Run SCENARIO files, folders of them or shipped studies by name, one after the other.
+
+    A file with [sweep] runs at all its points.
 
     Each bench is private and is removed at the end, also after errors and Ctrl-C.
     """
     if bool(paths) == bool(how.resume):
-        raise InputError("give either scenario files or --resume RUN", "pinchpoint run studies/quickstart")
+        raise InputError("give either scenario files or --resume RUN", "pinchpoint run quickstart")
     if how.resume:
         if confirm:
             raise InputError("--confirm applies to new runs only", CONTINUES)
@@ -330,7 +332,7 @@ def write_report(stored: StoredRun) -> Path:
     return folder.path / "report.html"
 
 
-EXAMPLE = "pinchpoint explain studies/quickstart/3-snat-65536.toml"
+EXAMPLE = "pinchpoint explain quickstart/3-snat-65536.toml"
 
 
 @click.command(short_help="Name the cause of a rate, and confirm it.")

@@ -1,4 +1,4 @@
-"""Commands that serve on loopback: `pinchpoint otg` a traffic generator, `pinchpoint serve` the workshop."""
+"""Commands that serve: `otg` a traffic generator and `serve` the workshop, on loopback; `mcp` on standard input."""
 
 import secrets
 import sys
@@ -23,6 +23,8 @@ Example:
   pinchpoint otg veth0@ns1 veth1@ns2
   python -c 'import snappi; snappi.api(location="http://127.0.0.1:8443")'
 """
+_AGAIN = (sys.executable, "-P", "-m", "pinchpoint")
+"""How this command calls the others."""
 _LOOPBACK = click.Choice(["127.0.0.1", "::1"])
 
 
@@ -75,18 +77,46 @@ def serve(folder: Path, port: int, host: str) -> int:
     from pinchpoint.serve.pages import Pages
     from pinchpoint.serve.shelf import Shelf, Studies
 
-    if folder != RUNS and not folder.is_dir():
-        hint = f"pinchpoint serve FOLDER, with runs in it; {RUNS} is the default"
-        raise InputError(f"{folder}: no such folder", hint)
-    folder.mkdir(exist_ok=True)
-    shelf, token = Shelf(folder.resolve()), secrets.token_urlsafe(24)
+    shelf, token = Shelf(_runs_below(folder, "serve")), secrets.token_urlsafe(24)
     index = Index(shelf, index_path(shelf.root))
     click.echo(f"{folder}: {units.counted(index.refresh(), 'run')} indexed", err=True)
     guard = Guard(token, port)
-    acts = Acts(shelf, (sys.executable, "-P", "-m", "pinchpoint"))
+    acts = Acts(shelf, _AGAIN)
     app = application(Workshop(Pages(shelf, index), acts, guard, Studies(study_folders, Machines(Local()))))
     _listen(app, host, port, f"/?token={token}")
     return 0
+
+
+@click.command(short_help="Let an MCP client read runs and check scenarios.")
+@click.argument("folder", default=str(RUNS), type=FOLDER, metavar="[FOLDER]")
+@click.option("--allow-run", is_flag=True, help="Also let the client start runs, as this user.")
+def mcp(folder: Path, allow_run: bool) -> int:
+    """Answer a client of the Model Context Protocol on standard input and output, about the runs below FOLDER (runs).
+
+    It can check scenarios, print their plans, and list, show, explain and compare stored runs; nothing else without
+    --allow-run. The client starts this command; it ends when its input does. Needs pip install 'pinchpoint[mcp]'.
+    """
+    try:
+        from pinchpoint.mcp.server import McpTools, server_of
+    except ModuleNotFoundError as error:
+        raise RequirementError(f"{error.name}: not installed", "pip install 'pinchpoint[mcp]'") from None
+    from pinchpoint.serve.acts import Acts
+    from pinchpoint.serve.index import Index, index_path
+    from pinchpoint.serve.shelf import Shelf
+
+    shelf = Shelf(_runs_below(folder, "mcp"))
+    tools = McpTools(Acts(shelf, _AGAIN), Index(shelf, index_path(shelf.root)), Local())
+    server_of(tools, allow_run).run("stdio")
+    return 0
+
+
+def _runs_below(folder: Path, command: str) -> Path:
+    """The folder of runs; the default one is made where it is missing. Raises InputError."""
+    if folder != RUNS and not folder.is_dir():
+        hint = f"pinchpoint {command} FOLDER, with runs in it; {RUNS} is the default"
+        raise InputError(f"{folder}: no such folder", hint)
+    folder.mkdir(exist_ok=True)
+    return folder.resolve()
 
 
 def _listen(app: "ASGIApp", host: str, port: int, path: str = "") -> None:

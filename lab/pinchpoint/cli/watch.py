@@ -61,7 +61,7 @@ class Watching:
                  help="The ports that join two hosts; once for each two RECORDs. [default: by the rates]"),
     click.option("--openmetrics", type=NEW_FILE, metavar="FILE",
                  help="Write OpenMetrics text to FILE at each reading, e.g. for node_exporter's textfile collector."),
-    click.option("--json", "as_json", is_flag=True, help="Print what the whole time says as JSON."),
+    click.option("--json", "as_json", is_flag=True, help="Print the summary of the whole time as JSON."),
 )  # fmt: skip
 def watch(places: tuple[str, ...], how: Watching) -> int:
     """Show the path of frames through a running switch: rates, drops, threads, tables, and the likely causes.

@@ -462,6 +462,10 @@ class Device:
         """What was taken from one as text, by file, as a reading; None if it printed none of these."""
         return None
 
+    def logical_names(self, seen: Seen) -> Mapping[str, str]:
+        """What a network's controller calls the ports of one that runs already."""
+        return {}
+
     def watched_graph(self, variant: str, seen: Seen, ports: Sequence[str]) -> HopGraph:
         """Where frames are counted on their way through one that runs already; `seen` tells its ports apart.
 
@@ -470,6 +474,6 @@ class Device:
         raise InputError(f"{self.title} cannot be watched")
 
 
-def programs(host: Machine, packages: Mapping[str, str]) -> Iterator[Probe]:
-    """Whether each program is there; `packages`: program -> the Debian package that provides it."""
-    return (command(host, name, package) for name, package in packages.items())
+def programs(host: Machine, packages: Mapping[str, str], dnf: str = "") -> Iterator[Probe]:
+    """Whether each program is there; `packages`: program -> the Debian package that provides it; `dnf`: Fedora's."""
+    return (command(host, name, package, dnf) for name, package in packages.items())

@@ -41,16 +41,18 @@ def detached(
     return Daemon(name, command, pidfile, log, places.bench_id, netns, cpus, (*places.environment, *environment))
 
 
-def await_start(daemon: Daemon, host: Host, is_ready: Callable[[], bool], lacking: str) -> None:
+def await_start(
+    daemon: Daemon, host: Host, is_ready: Callable[[], bool], lacking: str, within_s: float = START_TIMEOUT_S
+) -> None:
     """Return once it is ready. Raises DutError with what is `lacking`; where it has ended, with the end of its log."""
-    deadline = time.monotonic() + START_TIMEOUT_S
+    deadline = time.monotonic() + within_s
     while True:
         with suppress(DutError):
             if is_ready():
                 return
         daemon_pid(daemon, host)
         if time.monotonic() > deadline:
-            raise DutError(f"{lacking} after {START_TIMEOUT_S:g} s", f"see {daemon.log}")
+            raise DutError(f"{lacking} after {within_s:g} s", f"see {daemon.log}")
         time.sleep(0.02)
 
 

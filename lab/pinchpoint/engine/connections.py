@@ -54,6 +54,15 @@ class Load:
     request_bytes: int = LEAST_BYTES
     answer_bytes: int = LEAST_BYTES
 
+    def divided(self, cores: Sequence[int], service: Service) -> Sequence[int]:
+        """The cores that open them: each has ports, or addresses, of the client.
+
+        Those that are held, or listed in order, have one: which source ports backends see twice, how many are open at
+        once and which came first is not known of several (docs/engine.md).
+        """
+        ports = self.client_ports or service.client_ports
+        return cores[:1] if self.hold_s or self.in_order else cores[: max(ports.count, service.clients.count)]
+
     @property
     def opening_s(self) -> float:
         """How long they are being opened: a ramp opens half as many as its time at the rate would."""
@@ -203,6 +212,13 @@ class Sample(Counts, frozen=True, kw_only=True):
     left: tuple[int, ...] = ()  # and by another one
 
 
+class Handed(msgspec.Struct, frozen=True):
+    """Segments that arrived at another core of the engine than that of their connection."""
+
+    segments: int
+    lost: int  # for want of room between the two
+
+
 class Account(msgspec.Struct, frozen=True):
     """The last line that the command prints."""
 
@@ -215,7 +231,13 @@ class Account(msgspec.Struct, frozen=True):
     returned: int | None = None  # segments that backends gave to the client past the device; None: it is on their way
     next_hop: str | None = None  # the Ethernet address to which the client's frames went
     server: Server | None = None
+    handed: Handed | None = None  # None: one core opened all connections
     samples: tuple[Sample, ...] = ()  # of a load that is sampled
+
+    @property
+    def missed(self) -> int:
+        """Frames that reached the engine and that it had no room for."""
+        return sum(port.rx_missed or 0 for port in self.ports) + (self.handed.lost if self.handed else 0)
 
     @property
     def answered(self) -> tuple[int, ...]:
@@ -225,11 +247,16 @@ class Account(msgspec.Struct, frozen=True):
 
 
 def command(
-    engine: Sequence[str], core: int, ends: Sequence[str], service: Service, load: Load, dpdk: Dpdk | None = None
+    engine: Sequence[str],
+    cores: Sequence[int],
+    ends: Sequence[str],
+    service: Service,
+    load: Load,
+    dpdk: Dpdk | None = None,
 ) -> list[str]:
     """The command line: the client behind the first of the ports `ends`, the backends behind the second.
 
-    `dpdk`: where the ports are DPDK's.
+    `cores`: as many as the load can be divided among (`Load.divided`). `dpdk`: where the ports are DPDK's.
     """
     ring = str(dpdk.ring if dpdk else RING)
     backends = [word for backend in service.backends for word in ("--backend", backend.end)]
@@ -238,7 +265,8 @@ def command(
         *(*engine, "connect", *ends, "--to", service.end, "--clients", service.clients.as_addresses(), *backends),
         *(("--direct-return", "--server-mac", DIRECT_MAC.format(0)) if service.is_direct else ()),
         *("--rate", str(max(1, round(load.rate_cps))), "--count", str(load.connections)),
-        *("--requests", str(load.requests), "--timeout", f"{load.timeout_s}s", "--core", str(core), "--json"),
+        *("--requests", str(load.requests), "--timeout", f"{load.timeout_s}s", "--json"),
+        *("--cores", ",".join(map(str, load.divided(cores, service)))),
         *("--request-size", str(load.request_bytes), "--answer-size", str(load.answer_bytes)),
         *("--work", load.work, "--ramp", f"{load.ramp_s}s"),
         *(("--close", service.closes) if service.closes is not Closer.CLIENT else ()),
@@ -271,7 +299,7 @@ def standing(
     """
     segment, ports = stream.segment or Segment(1, 1), stream.udp_src or service.client_ports
     return [
-        *command(engine, core, ends, service, left(established, ports), dpdk),
+        *command(engine, [core], ends, service, left(established, ports), dpdk),
         *("--late", "--retry", RETRY, "--sequence", f"{segment.seq - 1}:{segment.ack - 1}"),
         *("--mac", stream.eth_src, "--server-mac", established.server_mac),
     ]

@@ -122,7 +122,7 @@ RATES: Final = Table(
         _own("loss_at_any_load", NUMBER, "share", "that the device loses at any load", "floor.loss_ratio"),
         _own("trial_duration_s", NUMBER, "s", "of a trial that decides"),
         _own("method", TEXT, "", "of the search"),
-        _own("limited_by", TEXT, "", "what ended a rate that is `at_least`"),
+        _own("limited_by", TEXT, "", "what limited a rate that is `at_least`"),
         _own("reason", TEXT, "", "why there is no number, or only a bound"),
     ),
 )  # fmt: skip

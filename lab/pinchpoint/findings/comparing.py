@@ -33,11 +33,10 @@ from pinchpoint.model.duet import DuetSummary
 from pinchpoint.model.effective import group_of
 from pinchpoint.model.guest import PROCESSOR, REAL
 from pinchpoint.model.measurement import CONFIDENCE, Bound, Metric
-from pinchpoint.model.result import BOUNDS, Outcome, RunInfo, RunResult, ScenarioResult
+from pinchpoint.model.result import BOUNDS, SCHEMA, Outcome, RunInfo, RunResult, ScenarioResult
 from pinchpoint.stats.estimate import bound_of, estimate
 from pinchpoint.stats.paired import PairedDifference, compare_pairs, fewest_pairs
 
-SCHEMA = 3
 UNPROBED = ""  # the mode of numbers whose cores' distance nobody measured
 
 Margin = float | None

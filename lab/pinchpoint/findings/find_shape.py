@@ -125,7 +125,7 @@ def _without_ratio(span: str, metric: str, before: Estimate, after: Estimate) ->
     """Two bounds leave the change unknown; from or to zero there is a change, but no ratio."""
     if before.bound is not Bound.FOUND and after.bound is not Bound.FOUND:
         refused = Bound.BETWEEN in (before.bound, after.bound)
-        why = "a number was refused" if refused else "something else ended first at both ends"
+        why = "a number was refused" if refused else "something else was the limit at both ends"
         text = f"{span} the change of {metric} is unknown: {why}, {said(before)} and {said(after)}."
         return Finding(text, warning=True)
     if before.value == after.value:

@@ -161,7 +161,8 @@ def limit(study: Study, curves: Mapping[str, Curve], request: FindingRequest) ->
     open_above = [(curve, point) for curve, point in points if _is_open_above(point, request.metric)]
     if open_above:
         number = "its number is" if len(open_above) == 1 else "their numbers are"
-        yield Finding(f'{_listed(open_above)}: {number} "at least": something else than the switch ended first.', True)
+        why = "something other than the switch was the limit"
+        yield Finding(f'{_listed(open_above)}: {number} "at least": {why}.', True)
 
 
 def _limits(points: Sequence[Place], asked: int) -> str:
@@ -310,9 +311,9 @@ def _explained(mine: Series, other: Series, level: Level | None, metric: str, pr
         return ""
     text = f"; the cycles predict a {metric} {predicted.times} lower, measured: {measured.times} lower"
     if measured.bound is Bound.BETWEEN:
-        return f"{text} (a rate that was refused a number stays open, and with it how much they explain)"
+        return f"{text} (a rate was refused a number, so how much they explain is unknown)"
     if measured.bound is not Bound.FOUND:
-        return f"{text} (the generator ended first, so how much they explain stays open)"
+        return f"{text} (the generator was the limit, so how much they explain is unknown)"
     if measured.value <= 1 or predicted.value <= 1:
         return text
     part = (1 - 1 / predicted.value) / (1 - 1 / measured.value)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from math import comb
 
 from pinchpoint.findings import comparing, differences
-from pinchpoint.findings.comparing import SCHEMA, UNPROBED, Margin, Reading, in_mode, in_order, modes_of, readings
+from pinchpoint.findings.comparing import UNPROBED, Margin, Reading, in_mode, in_order, modes_of, readings
 from pinchpoint.model.comparison import (
     Compared,
     Comparison,
@@ -24,10 +24,11 @@ from pinchpoint.model.comparison import (
     Side,
 )
 from pinchpoint.model.effective import by_name, group_of
+from pinchpoint.model.errors import InputError, choices
 from pinchpoint.model.groups import grouped
 from pinchpoint.model.guest import PROCESSOR, REAL
 from pinchpoint.model.measurement import CONFIDENCE, ratio
-from pinchpoint.model.result import RunInfo, RunResult, ScenarioResult
+from pinchpoint.model.result import SCHEMA, RunInfo, RunResult, ScenarioResult
 from pinchpoint.stats.estimate import estimate
 
 _GUESTS_KERNEL = "guest.kernel"  # among the settings in force
@@ -48,10 +49,17 @@ class _Point:
         return differences.in_force(self.repeats)
 
 
-def of_runs(a: Run, b: Run, metrics: Sequence[str] = (), margin: Margin = None) -> Comparison:
-    """Every scenario that both runs have, found by group and levels; two runs of one scenario each by that."""
+def of_runs(
+    a: Run, b: Run, metrics: Sequence[str] = (), margin: Margin = None, pairs: Sequence[tuple[str, str]] = ()
+) -> Comparison:
+    """Every scenario that both runs have, found by group and levels; two runs of one scenario each by that.
+
+    `pairs`: these scenarios of A and B instead. Raises InputError for a name that its run has not.
+    """
     points_a, points_b = _points(*a), _points(*b)
-    if len(points_a) == len(points_b) == 1:
+    if pairs:
+        common = [(_named(points_a, mine, a), _named(points_b, other, b)) for mine, other in pairs]
+    elif len(points_a) == len(points_b) == 1:
         common = [(next(iter(points_a)), next(iter(points_b)))]
     else:
         common = [(key, key) for key in points_a if key in points_b]
@@ -64,6 +72,14 @@ def of_runs(a: Run, b: Run, metrics: Sequence[str] = (), margin: Margin = None) 
     whole = _of_the_whole([part.differences for part in parts], *infos)
     finished = a[1].finished and b[1].finished
     return Comparison(SCHEMA, ComparisonKind.UNPAIRED, *sides, whole, parts, only_a, only_b, margin, finished)
+
+
+def _named(points: Mapping[tuple[str, str], _Point], scenario: str, run: Run) -> tuple[str, str]:
+    """The key of the point with a scenario of this name. Raises InputError."""
+    keys = {repeat.scenario: key for key, point in points.items() for repeat in point.repeats}
+    if scenario not in keys:
+        raise InputError(f"{run[0].run_id} has no scenario {scenario}", choices(scenario, keys, "its scenarios"))
+    return keys[scenario]
 
 
 def _points(info: RunInfo, result: RunResult) -> dict[tuple[str, str], _Point]:
@@ -104,7 +120,7 @@ def _compared(a: _Point, b: _Point, infos: tuple[RunInfo, RunInfo], metrics: Seq
     compared = [_metric(name, a, b, other, is_judged, margin) for name, is_judged in names]
     notes = ["unpaired: what changed on the host between the two runs is part of every difference"]
     if any(len(point.repeats) == 1 for point in (a, b)):
-        notes.append("of one measurement each interval is that measurement's own: how far repeats lie apart is unknown")
+        notes.append("of one measurement each, an interval is that measurement's own: the spread of repeats is unknown")
     first, other_name = a.repeats[0], b.repeats[0].scenario
     differing = differences.between(a.plain, b.plain, (a.in_force, b.in_force), infos)
     shown = tuple(metric for metric in compared if metric.judged or metric.ratio is not None)

@@ -45,16 +45,12 @@ class Ends:
     bench: Standing
     service: Service
     words: tuple[str, str]  # the two ports, as its command line has them
+    cores: tuple[int, ...]  # CPUs of the engine, each with a queue of both
     dpdk: Dpdk | None  # where they are ports of DPDK
-
-    @property
-    def core(self) -> int:
-        """The CPU that drives both ends."""
-        return self.bench.scenario.engine.cpus[0]
 
     def command(self, load: Load) -> list[str]:
         """The command line that opens the connections of a load."""
-        return connections.command(self.bench.engine, self.core, self.words, self.service, load, self.dpdk)
+        return connections.command(self.bench.engine, self.cores, self.words, self.service, load, self.dpdk)
 
     def connect(self, load: Load, argv: Sequence[str] = ()) -> Account:
         """Open them, by `argv` where that is another command, until each has ended. Raises EngineError."""
@@ -72,12 +68,14 @@ def ends_of(bench: Standing) -> Ends:
     if service is None:
         raise InputError(f"{scenario.path}: expected a [service]")
     ports = {port.name: (number, port) for number, port in enumerate(scenario.ports)}
-    clients, servers = (
-        bench.setup.bench.attachment(*ports[name]).word for name in (service.client_port, service.server_port)
-    )
+    names = (service.client_port, service.server_port)
+    clients, servers = (bench.setup.bench.attachment(*ports[name]) for name in names)
+    cpus, is_spread = scenario.engine.cpus, {clients.backend, servers.backend} == {"af_packet"}
+    # The kernel spreads frames over any number of packet sockets; other ports have the queues that they have.
+    queues = len(cpus) if is_spread else min(ports[name][1].queues for name in names)
     eal = bench.setup.engine.eal_args
     dpdk = Dpdk(eal, min(port.ring for port in scenario.ports)) if eal else None
-    ends = Ends(bench, service, (clients, servers), dpdk)
+    ends = Ends(bench, service, (clients.word, servers.word), cpus[:queues], dpdk)
     if dpdk:
         ends.connect(Load(connections=1, rate_cps=1e3, requests=1, timeout_s=1.0))
     return ends
@@ -182,7 +180,7 @@ def judge(seen: Seen, rules: Validity) -> Judged:
         return Judged(TrialValidity.GENERATOR_LIMITED, opened, figures)
     if missing > rules.gap_shortfall_ratio * due:
         return Judged(TrialValidity.NOISY_HOST, opened, f"{figures}, and others had it")
-    missed = sum(port.rx_missed or 0 for port in seen.account.ports)
+    missed = seen.account.missed
     if missed and opened > client.completed:
         validity = TrialValidity.GENERATOR_LIMITED if seen.is_generator_full else TrialValidity.NOISY_HOST
         words = f"the engine's rings of {RING:,} frames had no place for {missed:,}: {busy}"
@@ -362,7 +360,7 @@ def established(bench: Standing, wanted: Established) -> Scenario:
     """
     scenario, ends, balancer = bench.scenario, ends_of(bench), bench.live.balancer()
     (stream,) = scenario.streams
-    argv = connections.standing(bench.engine, ends.core, ends.words, ends.service, wanted, stream, ends.dpdk)
+    argv = connections.standing(bench.engine, ends.cores[0], ends.words, ends.service, wanted, stream, ends.dpdk)
     bench.task.on_stoppable(Undoable())
     if balancer:
         require_places(balancer.limits(), wanted)

@@ -15,6 +15,9 @@ from pinchpoint.model.trial import LatencySummary, Loopback, ThreadLoad, TrialVa
 from pinchpoint.model.units import Worded
 from pinchpoint.model.warning import ResultWarning
 
+SCHEMA: Final = 4
+"""The version of the stored formats that this Pinchpoint writes, and the newest that it reads."""
+
 
 class RateStatus(StrEnum):
     """How a rate is to be read."""

@@ -434,8 +434,7 @@ class Scenario:
     @property
     def links(self) -> tuple[Link, ...]:
         """All of its bench, those of its ports first."""
-        parts: tuple[Port | Host, ...] = (*self.ports, *self.hosts)
-        return tuple(map(self.link, parts))
+        return (*map(self.link, self.ports), *map(self.link, self.hosts))
 
     @property
     def is_cabled(self) -> bool:

@@ -25,7 +25,7 @@ MODEL: Final = "1.62.0"  # of the models and of snappi, against which the tables
 MOST_FLOWS: Final = 256  # streams of a trial
 LONGEST_S: Final = 86_400.0  # of a trial
 PROTOCOLS: Final = Refused("devices have addresses, no protocols")
-HEADER: Final = Refused("no such header; supported are ethernet, vlan, ipv4, ipv6, udp, tcp, icmp and icmpv6")
+HEADER: Final = Refused(f"no such header; supported are {', '.join(HEADERS)}")
 NAME: Final = word()
 
 
@@ -36,8 +36,8 @@ def _all(names: str, kind: Kind) -> dict[str, Kind]:
 
 PACKET: Final = Choice({
     **{name: header.kind for name, header in HEADERS.items()},
-    **_all("custom vxlan pfcpause ethernetpause gre gtpv1 gtpv2 arp ppp igmpv1 mpls snmpv2c rsvp macsec lacp "
-           "ipv6_extension_header cfm", HEADER),
+    **_all("custom pfcpause ethernetpause gtpv1 gtpv2 ppp igmpv1 mpls snmpv2c rsvp macsec lacp ipv6_extension_header "
+           "cfm", HEADER),
 }, "ethernet")  # fmt: skip
 BYTES: Final = whole(64, 9022, "with check sequence")
 SIZE: Final = Choice({

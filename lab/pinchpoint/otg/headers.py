@@ -6,7 +6,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from pinchpoint.engine.streams import Ethernet, FieldProgram, Icmp, Ipv4, Ipv6, Layer, Tcp, TcpFlag, Udp, Vlan
+from pinchpoint.engine.streams import (
+    Arp,
+    Ethernet,
+    FieldProgram,
+    Gre,
+    Icmp,
+    Ipv4,
+    Ipv6,
+    Layer,
+    Tcp,
+    TcpFlag,
+    Udp,
+    Vlan,
+    Vxlan,
+)
 from pinchpoint.model.headers import mac_text
 from pinchpoint.otg.patterns import IPV4, IPV6, MAC, bits, ipv4_text, ipv6_text, low_half, program, unused
 from pinchpoint.otg.shape import Choice, Kind, Leaf, Many, Problems, Record, Refused, only, whole
@@ -72,6 +86,11 @@ def varying(leaf: Leaf, *, default: Any = 0, auto: bool = False, random: bool = 
 def varying_address(leaf: Leaf, *, random: bool) -> Choice:
     """An address of IP that the engine varies."""
     return _pattern({**varying(leaf, random=random, top=(1 << 32) - 1).options, "auto": Refused("no DHCP")})
+
+
+def _unassigned(leaf: Leaf) -> Choice:
+    """A pattern of values that a control plane could assign elsewhere."""
+    return _pattern({**varying(leaf).options, "auto": Refused("no control plane assigns it")})
 
 
 def constant(leaf: Kind, *, auto: bool = False) -> Choice:
@@ -174,6 +193,31 @@ HEADERS: Final[Mapping[str, HeaderKind]] = {
     }),
     "icmp": _echo(8),
     "icmpv6": _echo(128),
+    "arp": HeaderKind(Arp, 28, {
+        "hardware_type": HeaderField(always(1, "the link is Ethernet")),
+        "protocol_type": HeaderField(always(0x0800, "the protocol is IPv4")),
+        "hardware_length": HeaderField(always(6, "the link is Ethernet")),
+        "protocol_length": HeaderField(always(4, "the protocol is IPv4")),
+        "operation": HeaderField(constant(bits(16)), "operation", 1),
+        "sender_hardware_addr": HeaderField(constant(MAC), "sender_mac", form=mac_text),
+        "sender_protocol_addr": HeaderField(varying_address(IPV4, random=True), "sender_ip", form=ipv4_text),
+        "target_hardware_addr": HeaderField(constant(MAC), "target_mac", form=mac_text),
+        "target_protocol_addr": HeaderField(varying_address(IPV4, random=True), "target_ip", form=ipv4_text),
+    }),
+    "vxlan": HeaderKind(Vxlan, 8, {
+        "flags": HeaderField(always(8, "a network identifier is sent (RFC 7348)")),
+        "reserved0": HeaderField(always(0, "reserved (RFC 7348)")),
+        "vni": HeaderField(_unassigned(bits(24)), "vni"),
+        "reserved1": HeaderField(always(0, "reserved (RFC 7348)")),
+    }),
+    "gre": HeaderKind(Gre, 4, {
+        "checksum_present": HeaderField(always(0, "no checksum is sent")),
+        "reserved0": HeaderField(always(0, "reserved (RFC 2784)")),
+        "version": HeaderField(always(0, "of RFC 2784")),
+        "protocol": HeaderField(constant(only((0x0800, 0x86DD, 0x6558), "the header that follows decides"), auto=True)),
+        "checksum": HeaderField(Refused("no checksum is sent")),
+        "reserved1": HeaderField(Refused("it comes with a checksum")),
+    }),
 }  # fmt: skip
 
 

@@ -1,8 +1,10 @@
 """Traffic profiles of other programs as [[stream]] tables of a scenario.
 
 `sandboxed`  runs a profile that is a program (Python), with `stl`, stand-ins for the names that it uses
+`hlt`        the same for streams of TRex's HLT API
 `declared`   starts `sandboxed` without privileges, and reads what it prints strictly: nothing from there is trusted
 `fields`     where the fields of packets stand, and the keys of [[stream]] that say them
-`streams`    the declared streams as tables of a scenario, or those of captures (YAML), which the engine reads; what no
-             stream does is refused with its line
+`streams`    what a [[stream]] is to be for each declared stream, or for one of captures (YAML), which the engine reads;
+             what no stream does is refused with its line
+`tables`     these as text of a scenario
 """

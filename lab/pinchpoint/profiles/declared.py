@@ -23,7 +23,7 @@ class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Layer(_Part, frozen=True):
     """A header and the values that were given."""
 
-    kind: Literal["Ether", "Dot1Q", "IP", "IPv6", "UDP", "TCP", "ICMP", "Raw"]
+    kind: Literal["Ether", "Dot1Q", "IP", "IPv6", "UDP", "TCP", "ICMP", "VXLAN", "Raw"]
     values: dict[Word, Value]
 
 
@@ -46,6 +46,8 @@ class Variable(Instruction, frozen=True, tag="variable", rename=_AS_CALLED):
     most: int
     step: int
     op: Literal["inc", "dec", "random"]
+    values: Annotated[tuple[int, ...], Meta(max_length=1024)]  # in the place of that range, if there are any
+    limit: Annotated[int, Meta(ge=0)]  # of random values, after which they repeat; 0: never
 
 
 class Tuple(Instruction, frozen=True, tag="tuple"):
@@ -69,6 +71,25 @@ class Write(Instruction, frozen=True, tag="write"):
     is_big: bool
 
 
+class MaskedWrite(Instruction, frozen=True, tag="masked write"):
+    """Writes ((variable + `add_value`) << `shift`) & `mask` into `pkt_cast_size` bytes."""
+
+    fv_name: Word
+    pkt_offset: int | Word
+    pkt_cast_size: Literal[1, 2, 4]
+    mask: Annotated[int, Meta(ge=0)]
+    shift: Annotated[int, Meta(ge=-64, le=64)]
+    add_value: int
+    offset_fixup: int
+    is_big: bool
+
+
+class Trim(Instruction, frozen=True, tag="trim"):
+    """Cuts packets, without check sequence, to the size that a variable has."""
+
+    fv_name: Word
+
+
 class Checksum(Instruction, frozen=True, tag="checksum"):
     """Corrects the IPv4 checksum; the engine always does, so that it changes nothing."""
 
@@ -80,12 +101,17 @@ class Stream(_Part, frozen=True):
     line: Line
     enabled: bool
     start_us: Annotated[float, Meta(ge=0)]
+    waits: bool  # for the end of another one
+    followed: bool  # by another one
+    packets: Annotated[int, Meta(ge=0)]  # after which it ends; 0: never
+    burst: Annotated[int, Meta(ge=1, le=1_000_000)]  # packets at its rate
+    gap_us: Annotated[float, Meta(ge=0)]  # between two of these
     mode: Literal["continuous", "single burst", "bursts"]
     unit: Literal["pps", "bps_L1", "bps_L2", "percentage"]
     rate: Annotated[float, Meta(gt=0, le=1e15)]
     layers: Annotated[tuple[Layer, ...], _LENGTHS]
     bytes: Annotated[int, Meta(ge=0)]
-    instructions: Annotated[tuple[Variable | Tuple | Write | Checksum, ...], _LENGTHS]
+    instructions: Annotated[tuple[Variable | Tuple | Write | MaskedWrite | Trim | Checksum, ...], _LENGTHS]
 
 
 class Error(_Part, frozen=True):

@@ -2,8 +2,9 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Final
 
@@ -49,6 +50,7 @@ def _address(kind: type[IPv4Address] | type[IPv6Address], bits: int, what: str) 
     return Notation(what, number, lambda number: str(kind(number)), (1 << bits) - 1)
 
 
+VNI: Final = "vxlan_vni"  # no key of [[stream]]: it is written in `layers`
 _MACS: Final = Notation("an Ethernet address", _mac_number, mac_text, (1 << 48) - 1)
 _IPV4: Final = _address(IPv4Address, 32, "an IPv4 address")
 _IPV6: Final = _address(IPv6Address, 128, "an IPv6 address")
@@ -84,15 +86,20 @@ FIELDS: Final[Mapping[str, Mapping[str, ProfileField]]] = {
     },
     "Dot1Q": {
         "vlan": ProfileField(0, 2, "vlan", _number(12), 1), "prio": ProfileField(0, 0, "vlan_pcp", _number(3)),
+        "id": ProfileField(0, 0, "vlan_dei", replace(_number(1), text=bool)),
         "type": ProfileField(2, 2),
     },
     "IP": {
-        "tos": ProfileField(1, 1), "len": ProfileField(2, 2), "id": ProfileField(4, 2),
+        "tos": ProfileField(1, 1), "dscp": ProfileField(1, 0, "ipv4_dscp", _number(6)),
+        "ecn": ProfileField(1, 0, "ipv4_ecn", _number(2)),
+        "len": ProfileField(2, 2), "id": ProfileField(4, 2, "ipv4_identification", _number(16)),
         "ttl": ProfileField(8, 1, "ipv4_ttl", _number(8)), "proto": ProfileField(9, 1), "chksum": ProfileField(10, 2),
         "src": ProfileField(12, 4, "ipv4_src", _IPV4, "127.0.0.1"),
         "dst": ProfileField(16, 4, "ipv4_dst", _IPV4, "127.0.0.1"),
     },
     "IPv6": {
+        "tc": ProfileField(0, 0), "dscp": ProfileField(0, 0, "ipv6_dscp", _number(6)),
+        "ecn": ProfileField(0, 0, "ipv6_ecn", _number(2)), "fl": ProfileField(0, 0, "ipv6_flow_label", _number(20)),
         "plen": ProfileField(4, 2), "nh": ProfileField(6, 1),
         "hlim": ProfileField(7, 1, "ipv6_hop_limit", _number(8)),
         "src": ProfileField(8, 16, "ipv6_src", _IPV6, "::1"), "dst": ProfileField(24, 16, "ipv6_dst", _IPV6, "::1"),
@@ -103,9 +110,33 @@ FIELDS: Final[Mapping[str, Mapping[str, ProfileField]]] = {
         "ack": ProfileField(8, 4, "tcp_ack", _number(32)),
         "window": ProfileField(14, 2, "tcp_window", _number(16), varies=False), "chksum": ProfileField(16, 2),
     },
+    "ICMP": {
+        "type": ProfileField(0, 1, "icmp_type", _number(8), 8, varies=False),
+        "code": ProfileField(1, 1, "icmp_code", _number(8), varies=False), "chksum": ProfileField(2, 2),
+        "id": ProfileField(4, 2, "icmp_identifier", _number(16)),
+        "seq": ProfileField(6, 2, "icmp_sequence", _number(16)),
+    },
+    "VXLAN": {"vni": ProfileField(4, 3, VNI, _number(24), 0), "flags": ProfileField(0, 1)},
 }  # fmt: skip
-HEADER_BYTES: Final = {"Ether": 14, "Dot1Q": 4, "IP": 20, "IPv6": 40, "UDP": 8, "TCP": 20}
-BY_KEY: Final = {row.key: row for rows in FIELDS.values() for row in rows.values() if row.key}
+HEADER_BYTES: Final = {"Ether": 14, "Dot1Q": 4, "IP": 20, "IPv6": 40, "UDP": 8, "TCP": 20, "ICMP": 8, "VXLAN": 8}
+HEADERS: Final = {
+    "Ether": "ethernet", "Dot1Q": "vlan", "IP": "ipv4", "IPv6": "ipv6", "UDP": "udp", "TCP": "tcp", "ICMP": "icmp",
+    "VXLAN": "vxlan",
+}  # fmt: skip
+"""What [[stream]] calls them."""
+_BY_KEY: Final = {row.key: row for rows in FIELDS.values() for row in rows.values() if row.key}
+
+
+def row_of(key: str) -> ProfileField:
+    """The field of a key; behind `@` stands which of several headers of its kind it is in."""
+    return _BY_KEY[key.partition("@")[0]]
+
+
+def key_in(key: str, nth: int) -> str:
+    """The key of a field in the `nth` header of its kind, from 0."""
+    return f"{key}@{nth}" if nth else key
+
+
 _NAMED: Final = re.compile(r"(\w+)(?::(\d+))?(?:\.(\w+))?")
 
 
@@ -118,11 +149,18 @@ class FieldNumbers:
     step: int = 1
     is_random: bool = False  # drawn from `count` numbers that begin with `first`
     drawn: int = 1  # how many random ones come before they repeat
+    listed: tuple[int, ...] = ()  # in the place of a range
 
     @property
     def last(self) -> int:
-        """The last number."""
+        """The last number of a range."""
         return self.first + self.step * (self.count - 1)
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The lowest and the highest number."""
+        every = self.listed or (self.first, self.last)
+        return min(every), max(every)
 
     @property
     def repeats(self) -> int:
@@ -131,7 +169,9 @@ class FieldNumbers:
 
     def toml(self, key: str) -> str:
         """As [[stream]] has them."""
-        text = BY_KEY[key].form.text
+        text = row_of(key).form.text
+        if self.listed:
+            return json.dumps([text(number) for number in self.listed])
         first, span = json.dumps(text(self.first)), f'"{text(self.first)}-{text(self.last)}"'
         if self.count == 1:
             return first
@@ -140,19 +180,21 @@ class FieldNumbers:
         return span if self.step == 1 else f"{{first = {first}, step = {self.step}, count = {self.count}}}"
 
 
-def place(offset: int | str, fixup: int, size: int, layers: Sequence[Layer]) -> tuple[str, ProfileField, int]:
-    """The field that holds `size` bytes at an offset in packets of these layers, and how many of its bytes follow them.
+def place(offset: int | str, fixup: int, size: int, layers: Sequence[Layer]) -> tuple[str, ProfileField, int, int]:
+    """The field that holds `size` bytes at an offset in packets of these layers, how many of its bytes follow them, and
+    in which header of its kind it is, from 0.
 
     Raises ValueError with what is wrong.
     """
     first = (offset if isinstance(offset, int) else _named(offset, layers)) + fixup
-    start = 0
+    start, seen = 0, Counter[str]()
     for layer in layers:
         for name, row in FIELDS.get(layer.kind, {}).items():
             begin = start + row.at
             if begin <= first and first + size <= begin + row.bytes:
-                return f"{layer.kind}.{name}", row, begin + row.bytes - first - size
+                return f"{layer.kind}.{name}", row, begin + row.bytes - first - size, seen[layer.kind]
         start += HEADER_BYTES.get(layer.kind, 0)
+        seen[layer.kind] += 1
     raise ValueError(f"{size} bytes at offset {first} are not within one field of {words(layers)}")
 
 

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from pinchpoint.host.confinement import MEMORY_BYTES, enter
+from pinchpoint.profiles.hlt import STLHltStream
 from pinchpoint.profiles.stl import LAYERS, MARK, NAMES, ProfileLineError, STLProfile, STLStream, UnsupportedError
 
 MOST_BYTES: Final = 1 << 20
@@ -26,7 +27,9 @@ _LIBRARY: Final = (
 )  # fmt: skip
 _API: Final = ("trex_stl_lib.api", "trex.stl.api", "trex.stl.trex_stl_streams",
                "trex.stl.trex_stl_packet_builder_scapy")  # fmt: skip
-_PACKETS: Final = ("scapy.all", "scapy.layers.l2", "scapy.layers.inet", "scapy.layers.inet6", "scapy.packet")
+_HLT: Final = ("trex_stl_lib.trex_stl_hltapi", "trex.stl.trex_stl_hltapi")
+_PACKETS: Final = ("scapy.all", "scapy.layers.l2", "scapy.layers.inet", "scapy.layers.inet6", "scapy.layers.vxlan",
+                   "scapy.packet")  # fmt: skip
 _WRITES: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
 _FORBIDDEN: Final = (
     "socket.", "subprocess.", "os.system", "os.exec", "os.fork", "os.posix_spawn", "os.spawn", "os.remove", "os.rename",
@@ -56,7 +59,8 @@ def _stand_in() -> None:
     shared = {layer.__name__: layer for layer in LAYERS}
     api: dict[str, Any] = {**NAMES, "os": os, "sys": sys}
     api |= {name: sys.modules[name] for name in ("binascii", "random", "socket", "struct", "time")}
-    for names, held in ((_API, api), (_PACKETS, shared)):
+    hlt = {**api, "STLHltStream": STLHltStream}
+    for names, held in ((_API, api), (_HLT, hlt), (_PACKETS, shared)):
         for name in names:
             for count in range(1, name.count(".") + 2):
                 word = ".".join(name.split(".")[:count])
@@ -87,9 +91,13 @@ def _streams(scope: dict[str, Any], direction: int, tunables: list[str]) -> list
     get = getattr(register(), "get_streams", None)
     if get is None:
         raise UnsupportedError("register: expected an object with get_streams")
-    streams = get(**_arguments(get, direction, tunables))
+    return _flat(get(**_arguments(get, direction, tunables)))
+
+
+def _flat(streams: Any) -> list[Any]:
+    """The streams of profiles and of calls that make several, in their order."""
     streams = streams.get_streams() if isinstance(streams, STLProfile) else streams
-    return list(streams) if isinstance(streams, list | tuple) else [streams]
+    return [inner for stream in streams for inner in _flat(stream)] if isinstance(streams, list | tuple) else [streams]
 
 
 def _arguments(get: Any, direction: int, tunables: list[str]) -> dict[str, Any]:

@@ -132,6 +132,7 @@ LAYERS: Final = (
     _layer("UDP", 8, sport=53, dport=53, len=None, chksum=None),  # RFC 768
     _layer("TCP", 20, sport=20, dport=80, seq=0, ack=0, flags="S", window=8192, chksum=None),  # RFC 9293, no options
     _layer("ICMP", 8, type=8, code=0, id=0, seq=0, chksum=None),  # RFC 792, an echo
+    _layer("VXLAN", 8, vni=0, flags=8),  # RFC 7348
     Raw,
 )
 
@@ -220,7 +221,33 @@ class STLVmFlowVar(Instruction):
         "value_list": None, "split_to_cores": True, "next_var": None,
     }  # fmt: skip
     kept = ("name", "init_value", "min_value", "max_value", "size", "step", "op")
-    refused = dict.fromkeys(("value_list", "next_var"), "...): not supported: variables count through a range")
+    refused: ClassVar[Mapping[str, str]] = {"next_var": "...): not supported: variables step side by side"}
+
+    def out(self) -> dict[str, Any]:
+        """As the lab reads it; the values of a list take the place of its range."""
+        values = self.args["value_list"] or ()
+        if not isinstance(values, list | tuple):
+            raise UnsupportedError("STLVmFlowVar(value_list=...): expected a list")
+        return {**super().out(), "values": [_number(value) for value in values], "limit": 0}
+
+
+class STLVmFlowVarRepeatableRandom(Instruction):
+    """Random values that repeat after some packets."""
+
+    kind = "variable"
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "name": ..., "size": 4, "limit": 100, "seed": None, "min_value": 0, "max_value": None, "split_to_cores": True,
+        "next_var": None,
+    }  # fmt: skip
+    kept = ("name", "min_value", "max_value", "size", "limit")
+    refused: ClassVar[Mapping[str, str]] = STLVmFlowVar.refused
+
+    def out(self) -> dict[str, Any]:
+        """As the lab reads it."""
+        told = super().out()
+        if told["max_value"] is None:
+            told["max_value"] = (1 << 8 * self.args["size"]) - 1
+        return {**told, "init_value": None, "step": 1, "op": "random", "values": []}
 
 
 class STLVmTupleGen(Instruction):
@@ -253,12 +280,14 @@ STLVmWrFlowVar: Final = _call(
     Instruction, "STLVmWrFlowVar", "write", fv_name=..., pkt_offset=..., offset_fixup=0, add_val=0, is_big=True
 )
 """Writes a variable into the packet."""
-_REFUSED: Final = {
-    "STLVmTrimPktSize": "a stream has one frame size; write a stream for each",
-    "STLVmWrMaskFlowVar": "variables are written as whole bytes",
-    "STLVmFlowVarRepeatableRandom": "STLVmFlowVar(op='random') is taken",
-    "STLVmFixIcmpv6": "streams are UDP or TCP",
-}
+STLVmWrMaskFlowVar: Final = _call(
+    Instruction, "STLVmWrMaskFlowVar", "masked write", fv_name=..., pkt_offset=..., pkt_cast_size=1, mask=0xFF, shift=0,
+    add_value=0, offset_fixup=0, is_big=True,
+)  # fmt: skip
+"""Writes some bits of a variable into the packet."""
+STLVmTrimPktSize: Final = _call(Instruction, "STLVmTrimPktSize", "trim", fv_name=...)
+"""Cuts packets to a variable's size."""
+_REFUSED: Final = {"STLVmFixIcmpv6": "no stream is ICMPv6"}
 
 
 def _refuse(name: str, *values: Any, **named: Any) -> Instruction:
@@ -284,9 +313,9 @@ class STLVM(Recorded):
         "tuple_var": STLVmTupleGen,
         "write": STLVmWrFlowVar,
         "fix_chksum_hw": STLVmFixChecksumHw,
-        "trim": partial(_refuse, "STLVmTrimPktSize"),
-        "write_mask": partial(_refuse, "STLVmWrMaskFlowVar"),
-        "repeatable_random_var": partial(_refuse, "STLVmFlowVarRepeatableRandom"),
+        "trim": STLVmTrimPktSize,
+        "write_mask": STLVmWrMaskFlowVar,
+        "repeatable_random_var": STLVmFlowVarRepeatableRandom,
     }
 
     def __init__(self) -> None:
@@ -325,6 +354,13 @@ class Mode(Recorded):
             raise UnsupportedError(f"{type(self).__name__}: expected one rate, found {' and '.join(rate)}")
         ((self.unit, self.rate),) = rate.items()
 
+    def out(self) -> dict[str, Any]:
+        """As the lab reads it: how many packets, how many together, how long between. No packets: without an end."""
+        burst = self.args.get("pkts_per_burst", 1)
+        packets = self.args.get("total_pkts", burst * self.args.get("count", 1) if self.kind == "bursts" else 0)
+        told = {"mode": self.kind, "unit": self.unit, "rate": self.rate}
+        return {**told, "packets": packets, "burst": burst, "gap_us": self.args.get("ibg", 0.0)}
+
 
 STLTXCont: Final = _call(Mode, "STLTXCont", "continuous", **Mode.rates)
 STLTXSingleBurst: Final = _call(Mode, "STLTXSingleBurst", "single burst", total_pkts=1, **Mode.rates)
@@ -334,8 +370,10 @@ STLFlowStats: Final = _call(Recorded, "STLFlowStats", pg_id=..., vxlan=False)
 STLFlowLatencyStats: Final = _call(Recorded, "STLFlowLatencyStats", pg_id=..., vxlan=False)
 
 
-_SIDE_BY_SIDE: Final = ("next", "action_count", "mac_src_override_by_pkt", "mac_dst_override_mode", "dummy_stream",
-                        "start_paused", "self_start")  # fmt: skip
+class STLStreamDstMAC:
+    """Where a packet's destination comes from: always the packet here."""
+
+    CFG_FILE, PKT, ARP = 0, 1, 2
 
 
 class STLStream(Recorded):
@@ -350,10 +388,6 @@ class STLStream(Recorded):
 
     def out(self) -> dict[str, Any]:
         """As the lab reads it. Raises UnsupportedError for what no scenario says."""
-        for name in _SIDE_BY_SIDE:
-            if bool(self.args[name]) is not bool(self.defaults[name]):
-                told = f"STLStream({name}={self.args[name]!r})"
-                raise UnsupportedError(f"{told}: not supported: streams run side by side")
         packet, mode = self.args["packet"] or STLPktBuilder(pkt=Layer()), self.args["mode"] or STLTXCont()
         if not isinstance(packet, STLPktBuilder) or packet.args["pkt_buffer"] or not _is_packet(packet.args["pkt"]):
             expected = "expected STLPktBuilder(pkt=Ether()/IP()/UDP()/...), no capture"
@@ -364,9 +398,10 @@ class STLStream(Recorded):
         instructions = program if isinstance(program, list | tuple) else getattr(program, "instructions", None)
         if instructions is None or any(not isinstance(instruction, Instruction) for instruction in instructions):
             raise UnsupportedError("STLPktBuilder(vm=...): expected STLVM, or STLScVmRaw with a list of instructions")
+        sends = self.args["enabled"] and not self.args["dummy_stream"]
         return {
-            "name": self.args["name"], "line": self.line, "enabled": bool(self.args["enabled"]),
-            "start_us": self.args["isg"], "mode": mode.kind, "unit": mode.unit, "rate": mode.rate,
+            "name": self.args["name"], "line": self.line, "enabled": bool(sends), "start_us": self.args["isg"],
+            "waits": not self.args["self_start"], "followed": bool(self.args["next"]), **mode.out(),
             "layers": [{"kind": type(layer).__name__, "values": layer.args} for layer in packet.args["pkt"].layers()],
             "bytes": len(packet.args["pkt"]), "instructions": [instruction.out() for instruction in instructions],
         }  # fmt: skip
@@ -396,12 +431,14 @@ class STLError(Exception):
 
 
 _OFFERED: Final = (
-    STLVmFlowVar, STLVmTupleGen, STLVmWrFlowVar, STLVmFixIpv4, STLVmFixChecksumHw, STLScVmRaw, STLVM, STLPktBuilder,
+    STLVmFlowVar, STLVmFlowVarRepeatableRandom, STLVmTupleGen, STLVmWrFlowVar, STLVmWrMaskFlowVar, STLVmTrimPktSize,
+    STLVmFixIpv4, STLVmFixChecksumHw, STLScVmRaw, STLVM, STLPktBuilder, STLStreamDstMAC,
     STLTXCont, STLTXSingleBurst, STLTXMultiBurst, STLFlowStats, STLFlowLatencyStats, STLStream, STLProfile, STLError,
 )  # fmt: skip
 NAMES: Final[Mapping[str, Any]] = {
     **{layer.__name__: layer for layer in LAYERS},
     **{kind.__name__: kind for kind in _OFFERED},
     **{name: partial(_refuse, name) for name in _REFUSED},
+    **{f"STLStreamDstMAC_{name}": getattr(STLStreamDstMAC, name) for name in ("CFG_FILE", "PKT", "ARP")},
 }
 """What a profile finds in the API's module, by name."""

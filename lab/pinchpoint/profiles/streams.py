@@ -1,13 +1,13 @@
-"""The streams of a profile as [[stream]] tables: Ethernet, perhaps a VLAN tag, IP, UDP or TCP; else it is refused.
+"""The streams of a profile as [[stream]] tables: Ethernet, VLAN tags, IP, UDP, TCP or ICMP, VXLAN; else it is refused.
 
 A profile in Python has declared them; one of captures (YAML) the engine reads, and says them as lines of the protocol.
 """
 
 import base64
 import binascii
-import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -21,17 +21,25 @@ from pinchpoint.engine.process import find_engine
 from pinchpoint.engine.streams import StreamRequest
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.model.errors import InputError
-from pinchpoint.model.headers import FCS_BYTES, MOST_FLOWS, SHORTEST_BYTES, SIGNATURE_BYTES, mixes_groups
+from pinchpoint.model.headers import FCS_BYTES, FLAGS, MOST_FLOWS, SHORTEST_BYTES, SIGNATURE_BYTES, mixes_groups
 from pinchpoint.model.units import wire_bits
-from pinchpoint.profiles.declared import Layer, Stream, Tuple, Variable, Write, plain
-from pinchpoint.profiles.fields import BY_KEY, FIELDS, HEADER_BYTES, FieldNumbers, place
+from pinchpoint.profiles.declared import Layer, MaskedWrite, Stream, Trim, Tuple, Variable, Write
+from pinchpoint.profiles.fields import FIELDS, HEADER_BYTES, FieldNumbers, key_in, place, row_of
 from pinchpoint.profiles.stl import ProfileLineError
 
 MOST_DRAWN: Final = 65_536  # random numbers before they repeat
-_BURSTS: Final = "bursts have an end, a [[stream]] has none"
+LARGEST_BYTES: Final = 9022  # of a frame that plain devices take
+_STACK: Final = re.compile(
+    r"(?:Ether(?:/Dot1Q)*/(?:IPv6|IP)/UDP/VXLAN/)?Ether(?:/Dot1Q)*"
+    r"(?:/IP/ICMP|(?:/(?:(?:IP/)?IPv6|IP)(?:/(?:UDP|TCP))?)?)"
+)
+_EXPECTED: Final = "expected Ether, perhaps Dot1Q, IP, IPv6 or both, then UDP, TCP or ICMP; or that in VXLAN"
+_LENGTHS: Final = frozenset({"IP.len", "IPv6.plen", "UDP.len"})  # which follow a packet's size
 _FLAGS: Final = {"F": "fin", "S": "syn", "R": "rst", "P": "psh", "A": "ack", "U": "urg", "E": "ece", "C": "cwr"}
 _ETHER_TYPES: Final = {"Dot1Q": 0x8100, "IP": 0x0800, "IPv6": 0x86DD}
-_PROTOCOLS: Final = {"UDP": 17, "TCP": 6}
+_PROTOCOLS: Final = {"UDP": 17, "TCP": 6, "ICMP": 1}
+_CARRIED: Final = {**_PROTOCOLS, "IPv6": 41}  # RFC 4213
+_VXLAN_PORT: Final = 4789  # RFC 7348, 8
 
 
 @dataclass(frozen=True)
@@ -48,12 +56,17 @@ class Wanted:
     together: bool = False
     flags: Sequence[str] = ()  # of TCP; none: those that it has by default
     notes: Sequence[str] = ()  # in what it differs from the profile
+    sizes: tuple[int, int] | None = None  # random ones, whose mean is `frame_bytes`
+    burst: int = 1  # frames that are due together
+    gap_s: float = 0.0  # between two of these
+    kinds: Sequence[str] = ()  # of headers, where keys of [[stream]] do not say them; none: they do
 
     @property
     def fps(self) -> float:
-        """Frames a second; of a percentage, relative to others."""
+        """Frames a second, the gaps between bursts included; of a percentage, relative to others."""
         bits = {"bps_L2": self.frame_bytes * 8, "pps": 1}.get(self.unit, wire_bits(self.frame_bytes))
-        return self.rate / bits
+        rate = self.rate / bits
+        return rate / (1 + self.gap_s * rate / self.burst)
 
 
 def wanted(file: str, declared: Sequence[Stream]) -> list[Wanted]:
@@ -65,34 +78,78 @@ def wanted(file: str, declared: Sequence[Stream]) -> list[Wanted]:
 
 
 def _stream(number: int, declared: Stream) -> Wanted:
-    if declared.mode != "continuous":
-        hint = 'measure = "burst" finds the longest burst without loss'
-        raise ProfileLineError(declared.line, f"{declared.mode}: not supported: {_BURSTS}; {hint}")
     kinds = [layer.kind for layer in declared.layers if layer.kind != "Raw"]
-    inner = kinds[2:] if kinds[:2] == ["Ether", "Dot1Q"] else kinds[1:]
-    if kinds[:1] != ["Ether"] or len(inner) != 2 or inner[0] not in ("IP", "IPv6") or inner[1] not in _PROTOCOLS:
-        expected = "expected Ether, perhaps Dot1Q, then IP or IPv6, then UDP or TCP"
-        raise ProfileLineError(declared.line, f"{'/'.join(kinds)}: not supported: {expected}")
+    stack = "/".join(kinds)
+    if not _STACK.fullmatch(stack):
+        raise ProfileLineError(declared.line, f"{stack}: not supported: {_EXPECTED}")
     asked = max(SHORTEST_BYTES, declared.bytes + FCS_BYTES)
-    frame = max(asked, sum(HEADER_BYTES[kind] for kind in kinds) + SIGNATURE_BYTES + FCS_BYTES)
-    notes = [f"starts {declared.start_us:g} us later there; here all start together"] if declared.start_us else []
+    least = sum(HEADER_BYTES[kind] for kind in kinds) + SIGNATURE_BYTES + FCS_BYTES
+    frame = min(max(asked, least), LARGEST_BYTES)
+    notes = list(_course(declared))
     if frame > asked:
         notes.append(f"frames of {asked} bytes there; here they have room for the engine's signature")
+    if frame < asked:
+        notes.append(f"frames of {asked} bytes there; here the largest that most devices take")
     notes += _differences(declared, kinds)
-    name = str(declared.name or f"stream {number + 1}")
     base = Wanted(
-        name, frame, declared.unit, declared.rate, _values(declared), flags=_flags(declared), notes=notes
+        str(declared.name or f"stream {number + 1}"), frame, declared.unit, declared.rate, _values(declared),
+        flags=_flags(declared), notes=notes, burst=declared.burst,
+        gap_s=0.0 if declared.unit == "percentage" else declared.gap_us * 1e-6,
+        kinds=() if _are_keys(kinds) else kinds,
     )  # fmt: skip
-    return _varied(base, declared)
+    return _sized(_varied(base, declared), declared, least)
+
+
+def _are_keys(kinds: Sequence[str]) -> bool:
+    """Whether keys of [[stream]] say these headers, each once."""
+    return len(set(kinds)) == len(kinds) and kinds[-1] in _PROTOCOLS and not {"IP", "IPv6"} <= set(kinds)
+
+
+def _course(declared: Stream) -> Iterator[str]:
+    """When it begins and ends there: here all streams are sent for the whole of a trial."""
+    if declared.start_us:
+        yield f"starts {declared.start_us:g} us later there; here all start together"
+    if declared.waits:
+        yield "begins when another stream ends there; here all are sent side by side"
+    if declared.packets:
+        yield f"ends after {declared.packets} packets there; here it does not end before the trial"
+    if declared.gap_us and declared.unit == "percentage":
+        yield f"{declared.gap_us:g} us between bursts there; here the gaps follow from the load"
+
+
+def _sized(base: Wanted, declared: Stream, least: int) -> Wanted:
+    """With the sizes that packets are cut to."""
+    trim = next((step for step in declared.instructions if isinstance(step, Trim)), None)
+    if trim is None:
+        return base
+    named = (step for step in declared.instructions if isinstance(step, Variable) and step.name == trim.fv_name)
+    variable = next(named, None)
+    if variable is None:
+        raise ProfileLineError(trim.line, f"{trim.fv_name}: no variable of this name")
+    ends = variable.values or (variable.least, variable.most)
+    low, high = (min(max(size + FCS_BYTES, least), LARGEST_BYTES) for size in (min(ends), max(ends)))
+    notes = [*base.notes, f"sizes of {min(ends) + FCS_BYTES} to {max(ends) + FCS_BYTES} bytes there"]
+    if variable.op != "random":
+        notes.append("sizes go up or down in steps there; here they are random")
+    sizes = (low, high) if low < high else None
+    return replace(base, frame_bytes=(low + high) // 2, sizes=sizes, notes=notes)
 
 
 def _values(declared: Stream) -> dict[str, FieldNumbers]:
     """What the packet says, before anything varies."""
     values: dict[str, FieldNumbers] = {}
-    for layer in declared.layers:
+    seen = Counter[str]()
+    for layer, after in pairwise((*declared.layers, None)):
+        assert layer is not None
+        written = dict(layer.values)
+        if layer.kind == "UDP" and after is not None and after.kind == "VXLAN":
+            written = {"dport": _VXLAN_PORT, **written}
+        for field in ("tos", "tc"):
+            if isinstance(octet := written.get(field), int) and octet in range(1, 256):
+                written |= {"dscp": octet >> 2, "ecn": octet & 3}
         for name, row in FIELDS.get(layer.kind, {}).items():
-            value = layer.values.get(name, row.default)
-            if not row.key or value is None or value == "":
+            value = written.get(name, row.default)
+            if not row.key or value is None or value == "" or (name == "ecn" and value == 0):
                 continue
             try:
                 number = row.form.number(value)
@@ -100,14 +157,15 @@ def _values(declared: Stream) -> dict[str, FieldNumbers]:
                 told = f"{layer.kind}({name}={value!r}): expected {row.form.expected}"
                 raise ProfileLineError(declared.line, told) from error
             _check_source(declared.line, row.key, FieldNumbers(number))
-            values[row.key] = FieldNumbers(number)
+            values[key_in(row.key, seen[layer.kind])] = FieldNumbers(number)
+        seen[layer.kind] += 1
     return values
 
 
 def _check_source(line: int, key: str, values: FieldNumbers) -> None:
     """Raises ProfileLineError for source addresses that are a group's."""
-    ends = values.first, values.last
-    if key == "eth_src" and (any(end >> 40 & 1 for end in ends) or mixes_groups(*ends, values.step)):
+    ends = values.ends
+    if key.partition("@")[0] == "eth_src" and (any(end >> 40 & 1 for end in ends) or mixes_groups(*ends, values.step)):
         raise ProfileLineError(line, f"Ether.src {values.toml(key)}: expected unicast addresses")
 
 
@@ -123,13 +181,14 @@ def _flags(declared: Stream) -> Sequence[str]:
 def _differences(declared: Stream, kinds: Sequence[str]) -> list[str]:
     """Raises ProfileLineError for values that frames of a stream cannot have."""
     types = {kind: (_ETHER_TYPES.get(after, 0), 0) for kind, after in pairwise(kinds)}
+    carried = {kind: (_CARRIED.get(after, 0), 0) for kind, after in pairwise(kinds)}
     only: dict[tuple[str, str], tuple[Any, ...]] = {
-        ("IP", "tos"): (0,), ("IP", "flags"): (0, 2, "DF", ""), ("UDP", "chksum"): (0,), ("Dot1Q", "id"): (0,),
-        ("IPv6", "tc"): (0,), ("IPv6", "fl"): (0,),
-        **{(kind, "type"): values for kind, values in types.items()},
-        **{(kind, name): (_PROTOCOLS[kinds[-1]],) for kind, name in (("IP", "proto"), ("IPv6", "nh"))},
+        ("IP", "tos"): tuple(range(256)), ("IP", "flags"): (0, 2, "DF", ""), ("UDP", "chksum"): (0,),
+        ("IPv6", "tc"): tuple(range(256)), ("VXLAN", "flags"): (8, "Instance"),
+        **{(kind, "type"): types[kind] for kind in ("Ether", "Dot1Q") if kind in types},
+        **{(kind, name): carried[kind] for kind, name in (("IP", "proto"), ("IPv6", "nh")) if kind in carried},
     }  # fmt: skip
-    filled = {("IP", "len"), ("IP", "chksum"), ("IPv6", "plen"), ("UDP", "len"), ("TCP", "chksum")}
+    filled = {("IP", "len"), ("IP", "chksum"), ("IPv6", "plen"), ("UDP", "len"), ("TCP", "chksum"), ("ICMP", "chksum")}
     notes = []
     for layer in declared.layers:
         for name, value in layer.values.items():
@@ -149,7 +208,10 @@ def _varied(base: Wanted, declared: Stream) -> Wanted:
     variables = {step.name: step for step in declared.instructions if isinstance(step, Variable | Tuple)}
     used: dict[str, Variable | Tuple] = {}
     values, notes, moved = dict(base.values), list(base.notes), list[str]()
-    for write in (step for step in declared.instructions if isinstance(step, Write)):
+    trimmed = {step.fv_name for step in declared.instructions if isinstance(step, Trim)}
+    for write in (step for step in declared.instructions if isinstance(step, Write | MaskedWrite)):
+        if write.fv_name in trimmed and write.pkt_offset in _LENGTHS:
+            continue
         name, _, part = write.fv_name.partition(".")
         variable = variables.get(write.fv_name) or variables.get(name)
         if variable is None:
@@ -178,7 +240,7 @@ def _of_variable(variable: Variable | Tuple, written: FieldNumbers) -> Iterator[
     begins = {"inc": variable.least, "dec": variable.most}.get(variable.op, variable.first)
     if variable.first not in (None, begins):
         yield f"{variable.name} begins with {variable.first} there, here with the first of its values"
-    if written.is_random:
+    if written.is_random and not variable.limit:
         yield f"{variable.name} is random there; here {written.drawn} random values repeat"
 
 
@@ -196,13 +258,20 @@ def _of_tuple(base: Wanted, pair: Tuple, values: Mapping[str, FieldNumbers], mov
 
 
 def _written(
-    write: Write, variable: Variable | Tuple, part: str, layers: Sequence[Layer], values: Mapping[str, FieldNumbers]
+    write: Write | MaskedWrite,
+    variable: Variable | Tuple,
+    part: str,
+    layers: Sequence[Layer],
+    values: Mapping[str, FieldNumbers],
 ) -> tuple[str, FieldNumbers]:
     """The key of the field, and what it is from now on."""
     size, numbers = _numbers(write, variable, part)
-    numbers = replace(numbers, first=numbers.first + write.add_val)
+    if isinstance(write, MaskedWrite):
+        size, mask, numbers = write.pkt_cast_size, write.mask, _shifted(write, numbers)
+    else:
+        mask, numbers = (1 << 8 * size) - 1, _moved(numbers, write.add_val, 0)
     try:
-        where, row, behind = place(write.pkt_offset, write.offset_fixup, size, layers)
+        where, row, behind, nth = place(write.pkt_offset, write.offset_fixup, size, layers)
     except ValueError as error:
         raise ProfileLineError(write.line, str(error)) from error
     if not (row.key and row.varies):
@@ -212,29 +281,49 @@ def _written(
         raise ProfileLineError(write.line, f"{where} varies: not supported, expected one of {', '.join(able)}")
     if not write.is_big and size > 1:
         raise ProfileLineError(write.line, f"{where}: is_big=False: not supported")
-    low, high = sorted((numbers.first, numbers.last))
+    low, high = numbers.ends
     top, shift = (1 << 8 * size) - 1, 8 * behind
     if not 0 <= low <= high <= top:
         raise ProfileLineError(write.line, f"{where}: {low} to {high} does not fit into {size} bytes")
     if numbers.is_random and behind:
         raise ProfileLineError(write.line, f"{where}: random, and its last {behind} bytes are not: not supported")
-    base = values[row.key].first if row.key in values else row.base
-    first = base & ~(top << shift) | numbers.first << shift
-    written = replace(numbers, first=first, step=numbers.step << shift)
-    _check_range(write.line, where, row.key, written)
-    return row.key, written
+    key = key_in(row.key, nth)
+    base = values[key].first if key in values else row.base
+    written = _moved(numbers, base & ~(mask << shift), shift)
+    _check_range(write.line, where, key, written)
+    return key, written
+
+
+def _moved(numbers: FieldNumbers, add: int, shift: int) -> FieldNumbers:
+    """Each number shifted to the left, and then more by `add`."""
+    listed = tuple((number << shift) + add for number in numbers.listed)
+    return replace(numbers, first=(numbers.first << shift) + add, step=numbers.step << shift, listed=listed)
+
+
+def _shifted(write: MaskedWrite, numbers: FieldNumbers) -> FieldNumbers:
+    """What a masked write puts into its bytes. Raises ProfileLineError where the mask cuts some numbers off."""
+    moved = _moved(_moved(numbers, write.add_value, 0), 0, max(0, write.shift))
+    (low, high), lowest = moved.ends, write.mask & -write.mask
+    is_run = bool(lowest) and write.mask & (write.mask + lowest) == 0 and write.shift >= 0
+    steps = moved.listed or (moved.first, moved.step)
+    is_kept = is_run and low >= 0 and high <= write.mask and not any(number % lowest for number in steps)
+    if not is_kept or (numbers.is_random and write.shift):
+        told = f"mask {write.mask:#x}, shift {write.shift}: not supported: it cuts values of {low} to {high} off"
+        raise ProfileLineError(write.line, told)
+    return moved
 
 
 def _check_range(line: int, where: str, key: str, written: FieldNumbers) -> None:
     """Raises ProfileLineError for what no [[stream]] takes."""
-    if max(written.first, written.last) > BY_KEY[key].form.most:
-        raise ProfileLineError(line, f"{where}: {written.toml(key)}: expected {BY_KEY[key].form.expected}")
-    if written.first >> 64 != written.last >> 64:
+    low, high = written.ends
+    if high > row_of(key).form.most:
+        raise ProfileLineError(line, f"{where}: {written.toml(key)}: expected {row_of(key).form.expected}")
+    if low >> 64 != high >> 64:
         raise ProfileLineError(line, f"{where}: the first 64 bits vary: not supported")
     _check_source(line, key, written)
 
 
-def _numbers(write: Write, variable: Variable | Tuple, part: str) -> tuple[int, FieldNumbers]:
+def _numbers(write: Write | MaskedWrite, variable: Variable | Tuple, part: str) -> tuple[int, FieldNumbers]:
     """The size of what is written, and its numbers."""
     if isinstance(variable, Tuple):
         if part not in ("ip", "port"):
@@ -244,12 +333,16 @@ def _numbers(write: Write, variable: Variable | Tuple, part: str) -> tuple[int, 
         if least > most:
             raise ProfileLineError(variable.line, f"{write.fv_name}: {least} to {most}: expected a range")
         return size, FieldNumbers(least, most - least + 1)
+    if variable.values:
+        values = variable.values
+        return variable.size, FieldNumbers(values[0], len(values), 1, listed=values if len(values) > 1 else ())
     name, line, (least, most) = variable.name, variable.line, (variable.least, variable.most)
     if least > most:
         raise ProfileLineError(line, f"{name}: {least} to {most}: expected min_value not above max_value")
     if variable.op == "random":
         count = most - least + 1
-        return variable.size, FieldNumbers(least, count, is_random=count > 1, drawn=min(count, MOST_DRAWN))
+        drawn = min(variable.limit or count, MOST_DRAWN)
+        return variable.size, FieldNumbers(least, count, is_random=count > 1, drawn=drawn)
     if variable.step < 1:
         raise ProfileLineError(line, f"{name}: step {variable.step}: expected 1 or more")
     count = (most - least) // variable.step + 1
@@ -261,8 +354,17 @@ def _numbers(write: Write, variable: Variable | Tuple, part: str) -> tuple[int, 
 
 
 _VARIED: Final = {"ipv4.src": "ipv4_src", "ipv4.dst": "ipv4_dst"}
-_FIXED: Final = (("ipv4_src", 26, 4), ("ipv4_dst", 30, 4), ("udp_src", 34, 2), ("udp_dst", 36, 2))
-"""Keys of frames that are Ether/IP/UDP, the first byte of each field, and its bytes."""
+_ADDRESSES: Final = (("ipv4_src", 26, 4), ("ipv4_dst", 30, 4))
+_OF_CAPTURES: Final[Mapping[int, tuple[str, tuple[tuple[str, int, int], ...]]]] = {
+    17: ("UDP", (("udp_src", 34, 2), ("udp_dst", 36, 2))),
+    6: ("TCP", (("tcp_src", 34, 2), ("tcp_dst", 36, 2), ("tcp_seq", 38, 4), ("tcp_ack", 42, 4), ("tcp_window", 48, 2))),
+}  # fmt: skip
+"""By protocol: the header; of frames that begin with Ether/IP the key, the first byte and the bytes of each field."""
+_PROTOCOL_AT, _FLAGS_AT, _OFFSET_AT = 23, 47, 46
+
+
+# Without a signature, so that no packet is too short for it.
+_DRY: Final = ("--dry-run", "--json", "--quiet", "--unstamped")
 
 
 class _Notes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -278,7 +380,7 @@ def of_captures(path: str, lab: Host, *, both_ways: bool = False) -> list[tuple[
     """
     ends = ("--from", "mem:left", "--to", "mem:right", *(("--both-ways",) if both_ways else ()))
     try:
-        printed = lab.run((find_engine(lab), "send", *ends, "--dry-run", "--json", "--quiet", "--trex", path))
+        printed = lab.run((find_engine(lab), "send", *ends, *_DRY, "--trex", path))
     except CommandFailed as error:
         raise InputError(error.output.removeprefix("error: ").removeprefix("--trex ")) from error
     first, *_, last = printed.splitlines()
@@ -288,19 +390,28 @@ def of_captures(path: str, lab: Host, *, both_ways: bool = False) -> list[tuple[
         for number, stream in enumerate(run.streams, 1)
     ]
     (client, is_back), *others = directed
-    return [(replace(client, notes=notes), is_back), *others]
+    return [(replace(client, notes=[*notes, *client.notes]), is_back), *others]
 
 
 def _captured(path: str, number: int, stream: StreamRequest) -> Wanted:
     frame = _frame(path, stream)
-    size = stream.size.fixed if isinstance(stream.size.fixed, int) else 0
+    header, fields = _OF_CAPTURES[frame[_PROTOCOL_AT]]
+    asked = stream.size.fixed if isinstance(stream.size.fixed, int) else 0
+    least = HEADER_BYTES["Ether"] + HEADER_BYTES["IP"] + HEADER_BYTES[header] + SIGNATURE_BYTES + FCS_BYTES
+    notes = [f"frames of {asked} bytes there; here they have room for the engine's signature"] if asked < least else []
     rate = stream.rate.fps if stream.rate is not None and isinstance(stream.rate.fps, float | int) else 0.0
-    values = {key: FieldNumbers(int.from_bytes(frame[at : at + length], "big")) for key, at, length in _FIXED}
+    places = (*_ADDRESSES, *fields)
+    values = {key: FieldNumbers(int.from_bytes(frame[at : at + length], "big")) for key, at, length in places}
+    flags = list[str]()
+    if header == "TCP":
+        flags = [word for bit, word in enumerate(FLAGS) if frame[_FLAGS_AT] >> bit & 1]
+        notes += ["TCP options there; none here"] if frame[_OFFSET_AT] >> 4 > HEADER_BYTES["TCP"] // 4 else []
     order = []
     for key, count in _varying(path, stream):
         values[key] = FieldNumbers(values[key].first, count)
         order.append(key)
-    return Wanted(f"frame {number} of the captures", size, "pps", rate, values, order, stream.flows)
+    title, size = f"frame {number} of the captures", max(asked, least)
+    return Wanted(title, size, "pps", rate, values, order, stream.flows, flags=flags, notes=notes)
 
 
 def _frame(path: str, stream: StreamRequest) -> bytes:
@@ -308,10 +419,12 @@ def _frame(path: str, stream: StreamRequest) -> bytes:
         frame = base64.b64decode(stream.template.frame, validate=True) if stream.template.frame is not UNSET else b""
     except binascii.Error:
         frame = b""
-    # Ethernet II with IPv4 without options, UDP behind it (RFC 791).
-    least = HEADER_BYTES["Ether"] + HEADER_BYTES["IP"] + HEADER_BYTES["UDP"]
-    if len(frame) < least or frame[12:15] != b"\x08\x00\x45" or frame[23] != _PROTOCOLS["UDP"]:
-        raise InputError(f"{path}: a frame that is not Ether/IP/UDP: no VLAN tag and no options are taken of captures")
+    # Ethernet II with IPv4 without options, UDP or TCP behind it (RFC 791).
+    network = HEADER_BYTES["Ether"] + HEADER_BYTES["IP"]
+    header, _ = _OF_CAPTURES.get(frame[_PROTOCOL_AT], ("", ())) if len(frame) > network else ("", ())
+    if not header or len(frame) < network + HEADER_BYTES[header] or frame[12:15] != b"\x08\x00\x45":
+        expected = "no VLAN tag and no IP options are taken of captures"
+        raise InputError(f"{path}: a frame that is not Ether/IP/UDP or Ether/IP/TCP: {expected}")
     return frame
 
 
@@ -321,76 +434,3 @@ def _varying(path: str, stream: StreamRequest) -> Iterator[tuple[str, int]]:
         if program.field not in _VARIED or counter is UNSET or counter.step != 1:
             raise InputError(f"{path}: {program.field} varies in a way that a [[stream]] does not")
         yield _VARIED[program.field], counter.count
-
-
-LEAST_SHARE, MOST_SHARE = 0.001, 1000.0  # of a [[stream]]
-BENCH: Final = """\
-# No device yet: the ports are joined. Put a device here, or import with --bench SCENARIO.
-[dut]
-kind = "wire"
-
-[[port]]
-name = "{left}"
-
-[[port]]
-name = "{right}"
-"""
-_HEADER: Final = re.compile(r"\s*\[\[?\s*([\w-]+)[^\]]*\]")
-
-
-def scenario(title: str, bench: str, streams: Sequence[tuple[Wanted, str, str]]) -> str:
-    """A whole scenario: a bench's text without its streams, and these, each with the ports that it goes from and to.
-
-    Raises InputError if there is none, or if their rates have no common measure.
-    """
-    if not streams:
-        raise InputError(f"{title}: it has no stream")
-    shares = _shares(title, [stream for stream, _, _ in streams])
-    tables = ["\n".join(_lines(*ends, share)) + "\n" for ends, share in zip(streams, shares, strict=True)]
-    return "\n".join((_without_streams(bench).rstrip("\n") + "\n", *tables))
-
-
-def _shares(title: str, streams: Sequence[Wanted]) -> list[float]:
-    units = {wanted.unit == "percentage" for wanted in streams}
-    if len(units) > 1:
-        expected = "expected one of them, since the port's speed is unknown"
-        raise InputError(f"{title}: percentages and other rates: {expected}")
-    rates = [wanted.fps for wanted in streams]
-    scale = 1.0 if min(rates) >= LEAST_SHARE and max(rates) <= MOST_SHARE else MOST_SHARE / max(rates)
-    if min(rates) * scale < LEAST_SHARE:
-        raise InputError(f"{title}: rates of {min(rates):g} and {max(rates):g}: expected within a factor of 1,000,000")
-    return [rate * scale for rate in rates]
-
-
-def _lines(stream: Wanted, left: str, right: str, share: float) -> Iterator[str]:
-    yield from (f"# {plain(text)}" for text in (f"{stream.title}: {stream.rate:g} {stream.unit}", *stream.notes))
-    yield from ("[[stream]]", f'from = "{left}"', f'to = "{right}"', f"frame_bytes = {stream.frame_bytes}")
-    yield f"share = {share:.10g}"
-    yield from (f"{key} = {values.toml(key)}" for key, values in stream.values.items())
-    if stream.flags:
-        yield f"tcp_flags = {json.dumps(list(stream.flags))}"
-    if stream.order:
-        yield f"order = {json.dumps(list(stream.order))}"
-    yield f"flows = {stream.flows}"
-    if stream.together:
-        yield "together = true"
-
-
-def _without_streams(bench: str) -> str:
-    """The text without its [[stream]] tables, and without the comments that stand directly above them."""
-    blocks, names = [list[str]()], [""]  # one for each table, with the comments above it
-    for line in bench.splitlines():
-        if header := _HEADER.match(line):
-            blocks.append(_comment_above(blocks[-1]))
-            names.append(header[1])
-        blocks[-1].append(line)
-    kept = [line for name, block in zip(names, blocks, strict=True) if name != "stream" for line in block]
-    return "\n".join(kept) + "\n"
-
-
-def _comment_above(lines: list[str]) -> list[str]:
-    """Takes the comment and empty lines away that a text ends with."""
-    comment: list[str] = []
-    while lines and (not lines[-1].strip() or lines[-1].startswith("#")):
-        comment.insert(0, lines.pop())
-    return comment

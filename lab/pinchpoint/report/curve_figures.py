@@ -21,7 +21,7 @@ from pinchpoint.report.plot import Figure, LevelAxis, level_axis
 _DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 _SYMBOLS: Final = {Bound.AT_LEAST: "triangle-up-open", Bound.BELOW: "triangle-down-open", Bound.BETWEEN: "line-ew-open"}
 _MARKED: Final = {
-    Bound.AT_LEAST: "Open triangles pointing up are “at least”: something else ended first",
+    Bound.AT_LEAST: "Open triangles pointing up are “at least”: something else was the limit",
     Bound.BELOW: "Open triangles pointing down are “below”",
     Bound.BETWEEN: "Bars without a marker were refused a number: it lies somewhere within",
 }

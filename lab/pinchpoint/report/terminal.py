@@ -239,7 +239,7 @@ def render_comparison_table(comparison: Comparison) -> Group:
 
 def _differences(differences: Differences, title: str) -> RenderableType:
     if not views.places(differences):
-        return Padding(Text(f"{title}: nothing that is known"), (1, 0, 0, 0))
+        return Padding(Text(f"{title}: no known difference"), (1, 0, 0, 0))
     return draw(views.difference_table(differences, title))
 
 

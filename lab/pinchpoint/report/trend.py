@@ -60,7 +60,7 @@ def details(trend: Trend) -> Iterator[str]:
         yield f"{trend.metric}: {trend.definition}"
     for change, (old, new) in zip(trend.changes, pairwise(trend.segments), strict=True):
         levels = f"{units.quantity(old.value, trend.unit)} to {units.quantity(new.value, trend.unit)}"
-        there = "; ".join(change.changed) or "nothing that is recorded of host, versions and cores"
+        there = "; ".join(change.changed) or "no recorded fact of host, versions and cores"
         yield f"{_time(change.started)} {change.run_id}: {levels} ({_by(change)}); changed there: {there}"
     at = {change.run_id for change in trend.changes}
     for run in trend.runs:

@@ -114,7 +114,7 @@ def _about_samples(profile: Profile) -> Iterator[str]:
     yield f"Time by function: {units.counted(profile.samples, 'sample')} of {of} at {load}, by {profile.event}"
     if profile.received > (1 - OVERLOADED) * profile.offered:
         carried = units.share(profile.received / profile.offered) if profile.offered else "nothing"
-        yield f"The device carried {carried} of what was offered: it may have had time left, which is in these shares"
+        yield f"The device carried {carried} of what was offered: it may have had idle time, which these shares include"
     if profile.unnamed:
         files = dict.fromkeys(function.source for function in profile.functions if not function.function)
         share, named = units.share(profile.unnamed / profile.samples), ", ".join(files)

@@ -206,13 +206,10 @@ def verdict_sentence(result: ScenarioResult) -> str:
 
 
 def seconds(value: float) -> str:
-    """A duration for people: `43.0 s`, `12 min 5 s`, `1 h 2 min`."""
-    if value == 0:
-        return "0 s"
-    if value < 100:
-        return units.nanoseconds(value * 1e9)
-    minutes, rest = divmod(round(value), 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+    """A duration as it was measured: `0 s`, `43.0 s`; from 100 s on as people plan it."""
+    if value == 0 or value >= 100:
+        return units.duration(value)
+    return units.seconds(value)
 
 
 def core_distance(result: ScenarioResult | None) -> str:

@@ -383,8 +383,9 @@ class CeilingTest:
         """No more of these. What is surpassed a second time in a run shows that the test finds too little here."""
         for ceiling in surpassed:
             if any(ceiling.key == other.key for other in self._surpassed):
-                told = "twice the engine offered more than its test had found"
-                self._failed[ceiling.key] = Warn.CEILING_UNKNOWN.of(told)
+                self._failed[ceiling.key] = Warn.CEILING_UNKNOWN.of(
+                    "twice the engine offered more than its test had found"
+                )
         self._surpassed.update(surpassed)
         if surpassed:
             with suppress(StoreError):  # then it is only this run that knows

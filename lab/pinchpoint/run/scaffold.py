@@ -59,10 +59,10 @@ def place(machine: Machine, polls: bool) -> Placement:
         reasons.append(f"two cores of NUMA node {node}" if several else "two cores")
     elif len(cores[0]) >= 2:
         engine, dut = cores[0][:2]
-        reasons.append("they are threads of one core, for want of a second one: rates are lower than on two")
+        reasons.append("they are threads of one core, as there is no second one: rates are lower than on two")
     else:
         engine, dut = every[:2]
-        reasons.append("they are on two NUMA nodes, for want of two on one: rates are lower than on one")
+        reasons.append("they are on two NUMA nodes, as no node has two: rates are lower than on one")
     return Placement(engine, dut, tuple(reasons))
 
 

@@ -48,18 +48,36 @@ class StoredRun:
         return [scenario for scenario in self.result.scenarios if scenario.outcome is outcome]
 
 
-def compare_folders(a: RunFolder, b: RunFolder, metrics: Sequence[str], margin: float | None) -> Comparison:
-    """Of two stored runs. Raises InputError where no scenario is in both of them, or a metric in none."""
+class NothingInCommonError(InputError):
+    """Two runs that share no scenario; `a` and `b` are the names of theirs."""
+
+    def __init__(self, runs: str, a: Sequence[str], b: Sequence[str]) -> None:
+        self.a, self.b = tuple(a), tuple(b)
+        names = " and ".join(", ".join(only) or "none" for only in (a, b))
+        hint = f"choose pairs: --match {a[0]}={b[0]}" if a and b else None
+        super().__init__(f"{runs} have no scenario in common: {names}", hint)
+
+
+def compare_folders(
+    a: RunFolder,
+    b: RunFolder,
+    metrics: Sequence[str],
+    margin: float | None,
+    pairs: Sequence[tuple[str, str]] = (),
+) -> Comparison:
+    """Of two stored runs; `pairs` are scenarios of A and B to compare instead of those of one name.
+
+    Raises InputError where a metric or a scenario of a pair is in none, NothingInCommonError.
+    """
     sides = []
     for folder in (a, b):
         result = folder.read_result()
         if result is None:
             raise InputError(f"{folder.path}: no scenario has finished", f"pinchpoint run --resume {folder.path}")
         sides.append((folder.read_info(), result))
-    comparison = stored_runs.of_runs(sides[0], sides[1], tuple(metrics), margin)
+    comparison = stored_runs.of_runs(sides[0], sides[1], tuple(metrics), margin, pairs)
     if not comparison.scenarios:
-        names = " and ".join(", ".join(only) or "none" for only in (comparison.only_a, comparison.only_b))
-        raise InputError(f"{a.path} and {b.path} have no scenario in common: {names}")
+        raise NothingInCommonError(f"{a.path} and {b.path}", comparison.only_a, comparison.only_b)
     known = dict(pair for _, result in sides for pair in comparing.in_order(result.scenarios, ()))
     if unknown := [name for name in metrics if name not in known]:
         raise InputError(f"neither {a.path} nor {b.path} has {unknown[0]}", choices(unknown[0], known, "their metrics"))

@@ -98,10 +98,22 @@ def watched(device: Device, head: RecordHead, seen: Sequence[Reading]) -> Watche
     suspicions = likely(signs, device, flat, in_service=True)
     resets = tuple(dict.fromkeys(name for reading in seen for name in reading.went_back))
     seconds, left_out = 0.0 if head.are_totals else whole.elapsed_s, len(seen) - len(kept)
-    shown = Watched(seconds, hops, threads, signs.values, suspicions, resets, offload)
+    names = {port: f"{port} ({logical})" for port, logical in device.logical_names(flat).items()}
+    told = tuple(_told(hop, names) for hop in hops)
+    polling = tuple(replace(load, ports=tuple(names.get(port, port) for port in load.ports)) for load in threads)
+    shown = Watched(seconds, told, polling, signs.values, suspicions, resets, offload)
     unsure = {hop.name: round(_late(graph, hop, seconds)) for hop in hops}
     shown = replace(shown, unread=head.unread, truncated=head.truncated, missing=head.missing)
     return replace(shown, waited=waited, left_out=left_out, unsure=unsure)
+
+
+def _told(hop: Hop, names: Mapping[str, str]) -> Hop:
+    """With what its ports are called."""
+    drops = (
+        replace(drop, name=drop.reason.format(port=names[drop.port])) if drop.port in names and drop.reason else drop
+        for drop in hop.drops
+    )
+    return replace(hop, drops=tuple(drops))
 
 
 def _late(graph: HopGraph, hop: Hop, seconds: float) -> float:

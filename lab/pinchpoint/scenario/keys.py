@@ -152,8 +152,9 @@ ENGINE = Table(
     "The traffic engine.",
     (
         Key("cpus", kinds.cpus(),
-            "CPUs of the engine; the ports are dealt to them in turn, so there may be no more CPUs than ports. None "
-            "may be a CPU of a device that polls; of another one only with the measures bandwidth, rr, crr and build.",
+            "CPUs of the engine; the ports are dealt to them in turn, so there may be no more CPUs than ports, except "
+            "where a [service] is loaded: each CPU has a queue of both ports, as far as these have several. None may "
+            "be a CPU of a device that polls; of another one only with the measures bandwidth, rr, crr and build.",
             [0]),
         Key("memory_mb", kinds.integer(64, 1_048_576),
             "Hugepage memory of the engine, MiB (with DPDK only).", ENGINE_MEMORY_MB),
@@ -177,7 +178,7 @@ SEARCH = Table(
         Key("method", kinds.word(*SearchMethod),
             '"threshold": a statistical model of loss against load; "mlrsearch": the library of FD.io CSIT.',
             SearchMethod.THRESHOLD.value),
-        Key("confidence", kinds.number(0.5, 0.999), "Of the interval around every rate (threshold only).", CONFIDENCE),
+        Key("confidence", kinds.number(0.5, 0.999), "Of the interval around each rate (threshold only).", CONFIDENCE),
         Key("max_traffic_s", kinds.number(0.05, 86_400),
             "Seconds of valid trials after which the answer is given with the interval reached (threshold only).",
             50.0),
@@ -195,7 +196,7 @@ SEARCH = Table(
         Key("relative_width", kinds.number(0.0001, 0.5),
             "The search ends when the ends of the interval (mlrsearch: the bounds; CSIT takes 0.005) are this close, "
             "relative to the upper one.", 0.01),
-        Key("preceding_targets", kinds.integer(0, 8), "Coarser searches made first, to save time in all.", 2),
+        Key("preceding_targets", kinds.integer(0, 8), "How many coarser searches are made first, to save time.", 2),
         Key("expansion_coefficient", kinds.integer(2, 16), "How fast the bounds move outwards.", 2),
         Key("max_duration_s", kinds.number(1, 86_400), "The search gives up after this time, seconds.", 600.0),
         Key("max_repeats", kinds.integer(0, 100), "How often one invalid trial is repeated.", 8),

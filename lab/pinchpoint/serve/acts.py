@@ -19,6 +19,7 @@ from pinchpoint.store.folder import first_free, owner, read_tags, write_tags
 FOLDER: Final = "scenarios"  # of those started from a form, below the runs' folder, with their logs
 LOG_SHOWN: Final = 8192  # bytes from the end
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 _BUDGET = re.compile(r"(|(?=\d)(\d{1,4}h)?(\d{1,4}m)?(\d{1,5}s)?)")
 
 
@@ -71,20 +72,31 @@ class Acts:
             hint = "use letters, digits, '.', '_' and '-', at most 64 in all"
             raise InputError(f"{name!r} cannot be a scenario's name", hint)
         path = self._write(name, text)
-        options = ("--out", str(self.shelf.root), "--quiet", *(("--quick",) if quick else ()))
-        return self._spawn(path.stem, ("run", str(path), *options))
+        return self._spawn(path.stem, ("run", str(path), *self._into(quick, "")))
+
+    def start_path(self, path: Path, quick: bool, budget: str) -> str:
+        """Run scenario files that were checked, or a shipped study; returns the name of the log. Raises InputError."""
+        name = _UNSAFE.sub("-", path.stem)[:64]
+        if not _NAME.fullmatch(name):
+            raise InputError(f"{path}: this name cannot be a log's", "begin it with a letter or a digit")
+        return self._spawn(name, ("run", *self._into(quick, budget), "--", str(path)))
 
     def start_study(self, name: str, only: Sequence[str], quick: bool, budget: str) -> str:
         """Run a study that was checked, or some of its groups; returns the name of its log. Raises InputError."""
-        if not _BUDGET.fullmatch(budget):
-            raise InputError(f"{budget!r} is no time", "write a budget like 90s, 10m or 1h30m, or none")
+        chosen = ("--only", ",".join(only)) if only else ()
+        options = self._into(quick, budget, *chosen)
         with self._lock:
             pid = self._started.get(name)
         if pid is not None and not self._host.ended(pid):
             raise InputError(f"{name}: it is being measured", "wait, or stop its run first")
-        options = [*(("--only", ",".join(only)) if only else ()), *(("--quick",) if quick else ())]
-        options += ["--budget", budget] if budget else []
-        return self._spawn(name, ("study", "run", name, "--out", str(self.shelf.root), "--quiet", *options))
+        return self._spawn(name, ("study", "run", name, *options))
+
+    def _into(self, quick: bool, budget: str, *chosen: str) -> Sequence[str]:
+        """The options of whatever is started, into this shelf. Raises InputError."""
+        if not _BUDGET.fullmatch(budget):
+            raise InputError(f"{budget!r} is no time", "write a budget like 90s, 10m or 1h30m, or none")
+        limited = ("--budget", budget) if budget else ()
+        return ("--out", str(self.shelf.root), "--quiet", *chosen, *(("--quick",) if quick else ()), *limited)
 
     def state(self, name: str) -> tuple[int | None, str]:
         """The process of something started from here, None once it has ended, and the end of its log."""

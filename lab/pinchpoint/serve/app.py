@@ -81,7 +81,10 @@ class Workshop:
         return Response(text, media_type="text/csv", headers={"Content-Disposition": "attachment; filename=ledger.csv"})
 
     def compare(self, request: Request) -> Response:
-        return HTMLResponse(self.pages.compare(self.word(request), request.query_params.getlist("run")))
+        asked = request.query_params
+        chosen = zip(asked.getlist("a"), asked.getlist("b"), strict=False)
+        pairs = [(a, b) for a, b in chosen if a and b]
+        return HTMLResponse(self.pages.compare(self.word(request), asked.getlist("run"), pairs))
 
     def trend(self, request: Request) -> Response:
         asked = request.query_params

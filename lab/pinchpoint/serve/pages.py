@@ -29,7 +29,7 @@ from pinchpoint.report.trend import details, headline, trend_figure
 from pinchpoint.report.view import ScenarioView, WhyView, run_view, suspected_view
 from pinchpoint.run.budget import Forecast
 from pinchpoint.run.explaining import allowed
-from pinchpoint.run.stored import StoredRun, compare_folders
+from pinchpoint.run.stored import NothingInCommonError, StoredRun, compare_folders
 from pinchpoint.scenario.plain import from_plain
 from pinchpoint.serve.index import Index, Wanted
 from pinchpoint.serve.shelf import FILES, Shelf
@@ -38,6 +38,7 @@ from pinchpoint.store.codec import SCHEMA
 from pinchpoint.store.folder import RunFolder, owner, tags_or_fault
 
 MOST_COMPARED: Final = 12
+MOST_PAIRS: Final = 6  # that one form offers to choose
 MOST_OF_A_TREND: Final = 500  # the newest runs
 MOST_AROUND: Final = 40  # trials before and after one, among which it is drawn
 MOST_NEWEST: Final = 12  # trials of a run in progress
@@ -86,9 +87,17 @@ class Pages:
         tags, tags_fault = tags_or_fault(folder)
         return self.filled(
             "run.html.j2", word, drawn, name=name, info=info, view=view, overview=page.has_overview(drawn), now=now,
-            tags=tags, tags_fault=tags_fault, swept={},
+            tags=tags, tags_fault=tags_fault, swept={}, before=self._before(name, result),
             files=[file for file in FILES if (folder.path / file).is_file()], compared=info.comparison is not None,
         )  # fmt: skip
+
+    def _before(self, name: str, result: RunResult | None) -> str:
+        """The run before this one that measured its first scenario, its baseline; empty if there is none."""
+        if result is None or not result.scenarios:
+            return ""
+        self.index.refresh()
+        runs = self.index.having(result.scenarios[0].scenario, MOST_OF_A_TREND)
+        return next(iter(runs[runs.index(name) + 1 :]), "") if name in runs else ""
 
     def live(self, word: str, name: str) -> dict[str, object]:
         """The part of a run's page that changes while it runs, and its figure; whether it still does."""
@@ -137,8 +146,11 @@ class Pages:
             threads=trial_views.thread_views(trial.threads, plains.get(trial.scenario, {})),
         )  # fmt: skip
 
-    def compare(self, word: str, names: Sequence[str]) -> str:
-        """Two runs, or the two sides of one, as the report compares them; more runs side by side."""
+    def compare(self, word: str, names: Sequence[str], pairs: Sequence[tuple[str, str]] = ()) -> str:
+        """Two runs, or the two sides of one, as the report compares them; more runs side by side.
+
+        `pairs`: a scenario of each of two runs, chosen by hand. Without a common scenario the page lets one choose.
+        """
         if not 1 <= len(names) <= MOST_COMPARED:
             expected = f"expected 1 to {MOST_COMPARED} runs to compare, found {len(names)}"
             raise InputError(expected, "choose them in the list")
@@ -148,7 +160,10 @@ class Pages:
             beside: dict[str, object] = {"names": names, "scenarios": scenarios, "curves": curves}
             return self.filled("side_by_side.html.j2", word, drawn, drawn_ids=_ids(drawn), **beside)
         if len(folders) == 2:
-            comparison = compare_folders(folders[0], folders[1], (), None)
+            try:
+                comparison = compare_folders(folders[0], folders[1], (), None, pairs)
+            except NothingInCommonError as error:
+                return self.filled("pairs.html.j2", word, names=names, a=error.a, b=error.b, most=MOST_PAIRS)
         elif (own := StoredRun(folders[0]).comparison) is not None:
             comparison = own
         else:

@@ -19,9 +19,7 @@ import msgspec
 
 from pinchpoint.model import former
 from pinchpoint.model.errors import InputError, StoreError
-
-SCHEMA = 4
-"""The version of the stored formats that this Pinchpoint writes, and the newest that it reads."""
+from pinchpoint.model.result import SCHEMA as SCHEMA
 
 T = TypeVar("T")
 

@@ -70,7 +70,7 @@ def test_a_ring_of_few_frames_is_named_before_a_thread_that_is_busy_with_turns_f
     assert diagnosis.verdict(FOUND, trials, RING).limit is Limit.FORWARDING_CORE
     reached = diagnosis.verdict(FOUND, trials, 64)
     assert reached.limit is Limit.NAMED_DROP
-    assert reached.headline.startswith("receive ring of left full; likely: a ring too small for the pauses of any core")
+    assert reached.headline.startswith("receive ring of left full; likely: a ring too short for this host's pauses")
 
 
 def test_what_no_overload_shows_is_nobodys_own_speed():

@@ -175,6 +175,16 @@ def test_a_package_that_two_things_lack_is_installed_once_and_what_only_some_nee
     assert list(map(str, steps(MISSING, everything=True)))[2:] == ["modprobe tun"]
 
 
+def test_where_dnf_is_the_package_manager_hints_and_steps_are_its_own():
+    here, debian = Fake(), Fake()
+    here.which = lambda program: None if program == "apt-get" else f"/bin/{program}"
+    absent = requirements.packaged("tc", False, "not installed", "iproute2")
+    theirs = requirements.as_here(absent, here)
+    assert theirs.hint == "dnf install iproute iproute-tc"
+    assert list(map(str, steps([theirs]))) == ["dnf install --assumeyes iproute iproute-tc"]
+    assert requirements.as_here(absent, debian) == absent
+
+
 def test_what_will_be_run_is_shown_before_it_is_asked_and_no_means_no(monkeypatch):
     host = Fake()
     result = fixing(monkeypatch, host, [], answer="n\n")

@@ -73,12 +73,12 @@ def test_without_a_command_the_help_is_shown(capsys):
 
 
 SPEAKS_TO_PEOPLE = {"report", "serve", "otg", "clean", "init", "import", "completion", "study"}
-WRITES_FILES = {"export", "pack", "unpack"}  # for programs
+FOR_PROGRAMS = {"export", "pack", "unpack", "mcp"}
 
 
 def test_whatever_prints_findings_has_json():
     without = {words[0] for words in every(cli) if "--json" not in helped(words, 80)}
-    assert without == SPEAKS_TO_PEOPLE | WRITES_FILES
+    assert without == SPEAKS_TO_PEOPLE | FOR_PROGRAMS
 
 
 def test_check_prints_effective_values_for_machines(monkeypatch):

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from sample import sample_run
+from sample_study import study_run
 from served import LATER, keep
 
 from pinchpoint.cli.main import main
@@ -67,6 +68,16 @@ def test_a_metric_that_neither_run_has_is_told_with_the_likely_one(runs, capsys)
     assert main(["compare", "@last-1", "@last", "--metric", "NRD"]) == 2
     told = capsys.readouterr().err
     assert "neither runs/one nor runs/two has NRD\n  hint: did you mean NDR? their metrics: NDR" in told
+
+
+def test_scenarios_that_two_runs_do_not_share_are_compared_by_chosen_pairs(runs, capsys):
+    keep(runs, "study", study_run())
+    other = study_run()[1].scenarios[0].scenario
+    assert main(["compare", "runs/one", "runs/study"]) == 2
+    assert "no scenario in common" in (told := capsys.readouterr().err) and f"--match forward={other}" in told
+    assert main(["compare", "runs/one", "runs/study", "--match", f"snat-255={other}", "--json"]) in (0, 9)
+    (part,) = json.loads(capsys.readouterr().out)["scenarios"]
+    assert (part["a"], part["b"]) == ("snat-255", other)
 
 
 def test_a_folder_to_serve_that_is_not_there_is_bad_input_and_is_not_made(tmp_path, monkeypatch, capsys):

@@ -215,6 +215,19 @@ def test_the_shell_completes_studies_and_groups(arguments, incomplete, completio
     assert [item.value for item in completion.get_completions(arguments, incomplete)] == completions
 
 
+def test_a_shipped_study_or_file_is_named_where_nothing_of_its_name_lies(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert output("check", "quickstart").count(": ok.") == 3
+    assert output("check", "quickstart/1-forward.toml").count(": ok.") == 1
+    assert main(["run", "quikstart"]) == 2
+    assert "did you mean the shipped study quickstart?" in capsys.readouterr().err
+    assert main(["pilot", "quickstart", "--dry-run"]) == 2
+    assert "is a directory" in capsys.readouterr().err
+    (tmp_path / "quickstart").mkdir()
+    assert main(["check", "quickstart"]) == 2
+    assert "no scenario (*.toml) in this folder" in capsys.readouterr().err
+
+
 def test_a_setting_takes_the_place_of_what_the_files_say(mine):
     program = of_study(mine, changes={"dut.pmd_cpus": [3]})
     assert {unit.dut.pmd_cpus for unit in program.units} == {(3,)}

@@ -123,6 +123,14 @@ def test_ports_are_read_by_name_with_their_kinds_and_those_that_the_main_thread_
     assert "--names" in host.asked[0]
 
 
+def test_an_interface_of_a_logical_port_says_its_name(monkeypatch):
+    found = ports_of(monkeypatch, Answering({"/x/br0.mgmt": ""}, {"ovs-ofctl": PORTS}))
+    row = {"name": "h1b1", "type": "", "external_ids": ["map", [["iface-id", "vm1"]]]}
+    bridges = {"rows": [{"name": "br0", "datapath_type": "netdev"}]}
+    monkeypatch.setattr(attached.Ovsdb, "transact", lambda *_: [bridges, {"rows": [row]}])
+    assert found.snapshot().gauges["ovs/logical/h1b1/vm1"] == 1.0
+
+
 def test_where_the_kernel_forwards_tunnels_count_and_no_thread_reads(monkeypatch):
     seen = ports_of(monkeypatch, Answering({"/x/br0.mgmt": ""}, {"ovs-ofctl": PORTS}), "system").snapshot()
     assert "ovs/port/vx0/rx_pkts" in seen.counters

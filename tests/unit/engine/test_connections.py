@@ -8,7 +8,7 @@ from typing import get_type_hints
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinchpoint.engine.connections import Load, Sample, Tuples, command, connect
+from pinchpoint.engine.connections import Account, Handed, Load, PortCounts, Sample, Tuples, command, connect
 from pinchpoint.model.scenario import Backend, Closer, Mode, Range, Scheduler, Service
 
 SERVICE = Service(
@@ -26,7 +26,7 @@ LOAD = Load(100, 50.0, 1, 1.0)
 
 
 def said(load=LOAD, service=SERVICE):
-    return command(["engine"], 3, ["a", "b"], service, load)
+    return command(["engine"], [3, 1, 2], ["a", "b"], service, load)
 
 
 def value(argv, option):
@@ -61,6 +61,23 @@ def test_a_load_says_what_is_done_and_from_which_ports():
     assert not {"--order", "--sample"} & set(argv)
     argv = said(replace(LOAD, in_order=True, is_sampled=True))
     assert ("--order" in argv, value(argv, "--sample")) == (True, "0.1s")
+
+
+def test_a_load_is_divided_among_cores_that_each_have_a_port_or_an_address_of_the_client():
+    assert value(said(), "--cores") == "3,1,2"
+    one = replace(SERVICE, clients=Range(0x0A000101, 1), client_ports=Range(1025, 2))
+    assert value(said(service=one), "--cores") == "3,1"
+    assert value(said(replace(LOAD, client_ports=Range(7, 1)), one), "--cores") == "3"
+
+
+def test_what_one_core_alone_can_tell_is_opened_by_one():
+    for load in (replace(LOAD, hold_s=1.0), replace(LOAD, in_order=True)):
+        assert value(said(load), "--cores") == "3"
+
+
+def test_what_a_core_did_not_take_from_another_was_missed_by_the_engine():
+    account = Account(1.0, None, (), ports=(PortCounts("clients", 2), PortCounts("servers")), handed=Handed(9, 5))
+    assert account.missed == 7
 
 
 def test_without_ports_of_its_own_a_load_has_the_service_s():

@@ -69,7 +69,7 @@ def test_a_fall_from_the_generators_ceiling_is_at_least_that_far() -> None:
 def test_a_fall_between_two_ceilings_is_unknown() -> None:
     both = curve({level: {"NDR": number(7e6 - level, bound=Bound.AT_LEAST)} for level in (1, 64)})
     (finding,) = findings(study("fall"), [both])
-    assert finding.warning and "is unknown: something else ended first at both ends" in finding.text
+    assert finding.warning and "is unknown: something else was the limit at both ends" in finding.text
 
 
 def test_fall_speaks_of_each_series_or_of_the_one_that_is_fixed() -> None:
@@ -170,7 +170,7 @@ def test_cost_names_the_cycles_and_how_much_of_the_loss_they_explain() -> None:
 def test_cost_leaves_open_what_a_ceiling_hides() -> None:
     curves = _costing("base", 1600, 1.5e6), _costing("raw", 400, 4e6, Bound.AT_LEAST)
     (text,) = _texts(study("cost", against="raw"), *curves)
-    assert "measured: at least 2.67 x lower (the generator ended first" in text and "explain 100" not in text
+    assert "measured: at least 2.67 x lower (the generator was the limit" in text and "explain 100" not in text
 
 
 def test_cost_without_rates_still_tells_the_cycles_and_without_cycles_nothing() -> None:

@@ -8,6 +8,7 @@ from sweeps import base, factor, sweep
 
 from pinchpoint.findings.stored_runs import of_runs
 from pinchpoint.model.comparison import ComparisonKind, Decision
+from pinchpoint.model.errors import InputError
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Band, Rate, RateStatus, ReceiveRate, RunResult
 from pinchpoint.run.order import units
@@ -158,3 +159,13 @@ def test_a_setting_that_only_one_run_has_is_told_with_the_scenario():
     ):
         (told,) = of_runs(before, after).scenarios[0].differences.scenario
         assert (told.what, told.a, told.b) == ("dut.other_config.pmd-auto-lb", *words)
+
+
+def test_scenarios_of_different_names_are_compared_where_they_are_chosen():
+    a, b = (run([8e6] * 3, name) for name in "ab")
+    b = (b[0], replace(b[1], scenarios=tuple(replace(one, group="other") for one in b[1].scenarios)))
+    names = [result.scenarios[0].scenario for _, result in (a, b)]
+    (part,) = of_runs(a, b, pairs=[(names[0], names[1])]).scenarios
+    assert (part.a, part.b) == (names[0], names[1])
+    with pytest.raises(InputError, match="b has no scenario nope"):
+        of_runs(a, b, pairs=[(names[0], "nope")])

@@ -115,6 +115,36 @@ def test_a_decrement_is_an_increment_by_a_negative_step_and_headers_are_counted_
     assert stream.template.layers[3].ipv4.src == "10.0.0.9"
 
 
+def test_an_overlay_has_its_network_and_the_headers_in_it():
+    networks = pattern("increment", {"start": 40, "step": 1, "count": 3})
+    outer, inner = (ETH, IP, ("udp", {"dst_port": pattern("value", 4789)})), (ETH, IP, ("udp", {}))
+    stream = planned(*outer, ("vxlan", {"vni": networks}), *inner, size=pattern("fixed", 256)).stream
+    assert [program.field for program in stream.fields] == ["vxlan.vni"]
+    assert stream.template.layers[3].vxlan.vni == 40 and len(stream.template.layers) == 7
+    keyless = planned(
+        ETH, IP, ("gre", {"protocol": pattern("value", 0x6558)}), *inner, size=pattern("fixed", 256)
+    ).stream
+    assert keyless.template.layers[2].gre.key is None
+
+
+def test_an_arp_request_has_its_addresses():
+    targets = {"start": "10.0.0.2", "step": "0.0.0.1", "count": 9}
+    addresses = {
+        "sender_hardware_addr": pattern("value", "02:00:00:00:00:01"),
+        "sender_protocol_addr": pattern("value", "10.0.0.1"),
+        "target_protocol_addr": pattern("increment", targets),
+    }
+    stream = planned(ETH, ("arp", addresses)).stream
+    arp = stream.template.layers[1].arp
+    assert (arp.operation, arp.sender_mac, arp.sender_ip, arp.target_ip) == (
+        1,
+        "02:00:00:00:00:01",
+        "10.0.0.1",
+        "10.0.0.2",
+    )
+    assert (stream.fields[0].field, stream.flows) == ("arp.target_ip", 9)
+
+
 @pytest.mark.parametrize(
     ("rate", "fps"),
     [

@@ -214,10 +214,10 @@ def datagram(src, dst, ports):
     return bytes(12) + b"\x08\x00" + ip + struct.pack(">HHHH", *ports, 8 + 18, 0) + bytes(18)
 
 
-def write_capture(path):
-    """A question and its answer."""
+def write_capture(path, frames=()):
+    """Frames; without any a question and its answer."""
     client, server = (10, 0, 0, 1), (10, 0, 0, 2)
-    frames = datagram(client, server, (4000, 53)), datagram(server, client, (53, 4000))
+    frames = frames or (datagram(client, server, (4000, 53)), datagram(server, client, (53, 4000)))
     head = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
     path.write_bytes(head + b"".join(struct.pack("<IIII", 1, 0, len(frame), len(frame)) + frame for frame in frames))
 
@@ -264,6 +264,32 @@ def test_captures_in_yaml_are_imported_with_what_is_sent_differently(imported, t
     assert "# one.pcap: 1 of 2 frames go from server to client and are not sent: --both-ways sends them" in notes
 
 
+def segment(src, dst, ports, flags, data=b"", options=b""):
+    length = 20 + 20 + len(options) + len(data)
+    ip = struct.pack(">BBHHHBBH", 0x45, 0, length, 1, 0, 64, 6, 0) + bytes([*src, *dst])
+    tcp = struct.pack(">HHIIBBHHH", *ports, 7, 0, (20 + len(options)) // 4 << 4, flags, 8192, 0, 0)
+    return bytes(12) + b"\x08\x00" + ip + tcp + options + data
+
+
+def test_segments_of_a_capture_keep_their_numbers_and_flags(imported, tmp_path):
+    client, server = (10, 0, 0, 1), (10, 0, 0, 2)
+    frames = [
+        segment(client, server, (4000, 80), 0x02, options=bytes((2, 4, 5, 0xB4))),
+        segment(server, client, (80, 4000), 0x12),
+        segment(client, server, (4000, 80), 0x18, b"GET / HTTP/1.0\r\n\r\n"),
+    ]
+    write_capture(tmp_path / "one.pcap", frames)
+    profile = tmp_path / "profile.yaml"
+    profile.write_text(PROFILE.replace("NAME", "one.pcap"))
+    syn, get = imported(profile)
+    layers = [next(iter(layer.values())) for layer in syn.layers]
+    assert (layers[-1]["dst"], layers[-1]["flags"], layers[-1]["seq"], layers[-1]["window"]) == (80, ["syn"], 7, 8192)
+    assert next(iter(get.layers[-1].values()))["flags"] == ["psh", "ack"]
+    text = (tmp_path / "imported.toml").read_text()
+    assert "# TCP options there; none here" in text and "# one.pcap: TCP: segments are sent as" in text
+    assert "# frames of 64 bytes there; here they have room for the engine's signature" in text
+
+
 def test_both_ways_of_captures_are_clients_and_servers(imported, tmp_path):
     write_capture(tmp_path / "one.pcap")
     profile = tmp_path / "profile.yaml"
@@ -284,26 +310,163 @@ def test_a_capture_is_found_from_the_directory_in_which_trex_is_run(imported, tm
     assert len(imported("cap2/one.yaml")) == 1
 
 
+def masked(at="UDP.sport", size=1, fixup=1, **how):
+    told = ", ".join(f"{name}={value!r}" for name, value in how.items())
+    write = f"STLVmWrMaskFlowVar('v', {at!r}, pkt_cast_size={size}, offset_fixup={fixup}, {told})"
+    return packet(PACKET, f"[STLVmFlowVar('v', size=1, min_value=1, max_value=30), {write}]")
+
+
+def test_some_bits_of_a_variable_are_written_where_the_mask_keeps_them(written):
+    (stream,), _ = written(masked(mask=0xFF))
+    assert (stream["udp_src"], stream["flows"]) == ("1-30", 30)
+    (stream,), _ = written(masked(size=2, fixup=0, mask=0xFF00, shift=8))
+    assert stream["udp_src"] == {"first": 257, "step": 256, "count": 30}, "the low byte of port 1 stays"
+
+
+def test_random_values_that_repeat_and_lists_are_told_as_such(written):
+    repeating = "STLVmFlowVarRepeatableRandom('v', size=2, limit=10, min_value=1, max_value=99)"
+    (stream,), told = written(packet(PACKET, f"[{repeating}, STLVmWrFlowVar('v', 'UDP.sport')]"))
+    assert (stream["udp_src"], stream["flows"]) == ({"random": "1-99", "count": 10}, 10)
+    assert "is random there" not in told
+    listed = "STLVmFlowVar('v', value_list=['10.0.0.9', '10.0.0.4'], op='inc')"
+    (stream,), _ = written(packet(PACKET, f"[{listed}, STLVmWrFlowVar('v', 'IP.src')]"))
+    assert (stream["ipv4_src"], stream["flows"]) == (["10.0.0.9", "10.0.0.4"], 2)
+
+
+def test_packets_that_are_cut_have_random_sizes_and_their_lengths_follow(written):
+    program = "[STLVmFlowVar('s', min_value=60, max_value=1514, size=2, op='random'), STLVmTrimPktSize('s'),"
+    program += "STLVmWrFlowVar('s', 'IP.len', add_val=-14), STLVmWrFlowVar('s', 'UDP.len', add_val=-34)]"
+    (stream,), told = written(packet(f"{PACKET}/(1472*'x')", program))
+    assert (stream["frame_bytes"], stream["flows"]) == ("64-1518", 1)
+    assert "# sizes of 64 to 1518 bytes there" in told and "in steps" not in told
+    (stream,), told = written(packet(f"{PACKET}/(9000*'x')", program.replace("random", "inc").replace("1514", "9200")))
+    assert stream["frame_bytes"] == "64-9022" and "# sizes go up or down in steps there" in told
+
+
+def test_bursts_keep_their_length_and_their_mean_rate_and_what_ends_is_told(written):
+    body = f"""p = STLPktBuilder(pkt={PACKET})
+bursts = STLTXMultiBurst(pps=1000, pkts_per_burst=10, ibg=10000.0, count=5)
+return [STLStream(name='a', packet=p, mode=bursts, next='b'),
+        STLStream(name='b', packet=p, mode=STLTXSingleBurst(pps=500, total_pkts=7), self_start=False),
+        STLStream(packet=p, mode=STLTXCont(pps=9), dummy_stream=True)]"""
+    (bursts, single), told = written(body)
+    assert (bursts["burst_frames"], bursts["share"]) == (10, 500), "10 ms of frames, then 10 ms without any"
+    assert single["share"] == 500 and "burst_frames" not in single
+    assert "# ends after 50 packets there" in told and "# ends after 7 packets there" in told
+    assert "# begins when another stream ends there" in told
+
+
+def test_priorities_echoes_and_identifications_are_keys(written):
+    (stream,), _ = written(packet("Ether()/IP(tos=0xb9, id=7)/ICMP(id=5, seq=6)/('x'*20)"))
+    assert {key: stream[key] for key in stream if key.startswith(("icmp", "ipv4_d", "ipv4_e", "ipv4_i"))} == {
+        "icmp_type": 8, "icmp_identifier": 5, "icmp_sequence": 6, "ipv4_dscp": 46, "ipv4_ecn": 1,
+        "ipv4_identification": 7, "ipv4_dst": "127.0.0.1",
+    }  # fmt: skip
+    (stream,), _ = written(packet("Ether()/IPv6(tc=0xb8, fl=9)/UDP()/('x'*20)"))
+    assert (stream["ipv6_dscp"], stream["ipv6_flow_label"]) == (46, 9)
+
+
+QINQ = "Ether()/Dot1Q(vlan=5, id=1)/Dot1Q(vlan=6)/IP(src='10.0.0.1', dst='10.0.0.2')/UDP(sport=1, dport=2)/('x'*20)"
+
+
+def test_headers_that_come_twice_are_layers(written, imported, tmp_path):
+    program = "[STLVmFlowVar('v', min_value=6, max_value=9, size=2), STLVmWrFlowVar('v', 'Dot1Q:1.vlan')]"
+    (stream,), _ = written(packet(QINQ, program))
+    assert stream["layers"] == [
+        "ethernet", {"vlan": {"id": 5, "dei": True}}, {"vlan": {"id": "6-9"}},
+        {"ipv4": {"src": "10.0.0.1", "dst": "10.0.0.2"}}, {"udp": {"src": 1, "dst": 2}},
+    ]  # fmt: skip
+    assert (stream["order"], stream["flows"]) == (["vlan[1].id"], 4)
+    (checked,) = imported(profile_of(tmp_path, packet(QINQ, program)))
+    assert stream_request(0, checked, 1.0).flows == 4
+
+
+def test_vxlan_has_its_port_and_both_addresses(written, imported, tmp_path):
+    inner = "Ether(dst='02:00:00:00:00:09')/IP(dst='10.9.0.1')/UDP(sport=3, dport=4)/('x'*20)"
+    body = packet(f"Ether()/IP(dst='10.0.0.2')/UDP()/VXLAN(vni=42)/{inner}")
+    (stream,), _ = written(body)
+    names = [next(iter(layer)) if isinstance(layer, dict) else layer for layer in stream["layers"]]
+    assert names == ["ethernet", "ipv4", "udp", "vxlan", "ethernet", "ipv4", "udp"]
+    assert stream["layers"][2:4] == [{"udp": {"src": 53, "dst": 4789}}, {"vxlan": {"vni": 42}}]
+    assert stream["layers"][5]["ipv4"]["dst"] == "10.9.0.1"
+    assert imported(profile_of(tmp_path, body))
+
+
+def test_ipv6_in_ipv4_is_said_by_layers(written, imported, tmp_path):
+    body = packet("Ether()/IP(dst='10.0.0.2')/IPv6(dst='2001:db8::1')/UDP(sport=1, dport=2)/('x'*20)")
+    (stream,), _ = written(body)
+    names = [next(iter(layer)) if isinstance(layer, dict) else layer for layer in stream["layers"]]
+    assert names == ["ethernet", "ipv4", "ipv6", "udp"]
+    assert imported(profile_of(tmp_path, body))
+
+
+def hlt(**arguments):
+    told = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+    return f"from trex_stl_lib.trex_stl_hltapi import STLHltStream\nreturn STLHltStream({told})"
+
+
+UDP4 = {"l3_protocol": "ipv4", "l4_protocol": "udp"}
+
+
+def test_an_hlt_stream_is_a_packet_of_its_arguments(written):
+    (stream,), _ = written(hlt(frame_size=100, ip_src_addr="16.0.0.1", udp_dst_port=12, rate_pps=1000, **UDP4))
+    assert (stream["frame_bytes"], stream["ipv4_src"], stream["ipv4_dst"], stream["udp_dst"], stream["share"]) == (
+        100, "16.0.0.1", "192.0.0.1", 12, 1000)  # fmt: skip
+    (back,), _ = written(hlt(ip_src_addr="16.0.0.1", rate_pps=1, direction=1, **UDP4))
+    assert back["ipv4_dst"] == "16.0.0.1"
+
+
+def test_hlt_fields_step_from_their_first_value(written):
+    ports = {"tcp_src_port": 1234, "tcp_src_port_mode": "decrement", "tcp_src_port_count": 10}
+    macs = {"mac_src": "0000.c0a8.0003", "mac_src_mode": "increment", "mac_src_step": 2, "mac_src_count": 5}
+    (stream,), _ = written(hlt(l3_protocol="ipv4", l4_protocol="tcp", **ports, **macs))
+    assert stream["tcp_src"] == {"first": 1234, "step": -1, "count": 10}
+    assert stream["eth_src"] == {"first": "00:00:c0:a8:00:03", "step": 2, "count": 5}
+    assert (stream["together"], stream["flows"]) == (True, 10)
+
+
+def test_hlt_mixes_tags_and_sizes(written):
+    streams, _ = written(hlt(length_mode="imix", rate_pps=12, **UDP4))
+    assert [(stream["frame_bytes"], stream["share"]) for stream in streams] == [(64, 7), (570, 4), (1518, 1)]
+    tags = {"vlan_id": "1 2", "vlan_id_mode": "increment fixed", "vlan_id_count": [4]}
+    (stream,), _ = written(hlt(frame_size=100, **tags, **UDP4))
+    assert stream["layers"][1:3] == [
+        {"vlan": {"id": "1-4", "pcp": 1, "dei": True}},
+        {"vlan": {"id": 2, "pcp": 1, "dei": True}},
+    ]
+    (stream,), _ = written(hlt(length_mode="random", frame_size_min=100, frame_size_max=1000, **UDP4))
+    assert stream["frame_bytes"] == "100-1000"
+
+
+def test_hlt_without_a_transport_has_its_network_alone(written, imported, tmp_path):
+    body = hlt(ip_src_addr="10.0.0.1", ip_dst_addr="10.0.0.9", frame_size=128)
+    (stream,), _ = written(body)
+    assert stream["layers"][-1] == {"ipv4": {"src": "10.0.0.1", "dst": "10.0.0.9", "ttl": 64, "identification": 0}}
+    assert imported(profile_of(tmp_path, body))
+
+
 @pytest.mark.parametrize(
     ("body", "line", "named"),
     [
-        (packet("Ether()/IP()/ICMP()"), 4, "Ether/IP/ICMP"),
-        (packet("Ether()/Dot1Q(vlan=5)/Dot1Q(vlan=6)/IP()/UDP()"), 4, "Ether/Dot1Q/Dot1Q/IP/UDP"),
+        (packet("Ether()/IPv6()/ICMP()"), 4, "Ether/IPv6/ICMP"),
+        (packet("Ether()/IP()/IP()/UDP()"), 4, "Ether/IP/IP/UDP"),
         (packet("Ether()/Dot1Q(vlan=5000)/IP()/UDP()"), 4, "Dot1Q(vlan=5000)"),
         (packet("Ether(type=0x0806)/IP()/UDP()"), 4, "Ether(type=2054)"),
-        (packet("Ether()/IP(tos=4)/UDP()"), 4, "IP(tos=4)"),
+        (packet("Ether()/IP(tos=256)/UDP()"), 4, "IP(tos=256)"),
         (packet("Ether()/IP(colour=3)/UDP()"), 4, "IP(colour=...)"),
         (packet("Ether()/IP(dst='10.0.0.0/24')/UDP()"), 4, "IP(dst='10.0.0.0/24')"),
         (packet("Ether()/IP()/VXLAN()"), 4, "VXLAN"),
         ("\n" + packet("'some.pcap'"), 5, "no capture"),
         ("import scapy.contrib.mpls", 4, "import scapy.contrib"),
+        (packet(PACKET, "[STLVmTrimPktSize('size')]"), 4, "size: no variable"),
+        (masked(mask=0xF0), 4, "mask 0xf0, shift 0"),
+        (masked(mask=0xA5), 4, "mask 0xa5"),
+        (masked(mask=0xFF, shift=4), 4, "mask 0xff, shift 4"),
         (
-            f"return STLStream(packet=STLPktBuilder(pkt={PACKET}), mode=STLTXSingleBurst(total_pkts=5))",
-            4,
-            "single burst",
+            "from trex_stl_lib.trex_stl_hltapi import STLHltStream\nreturn STLHltStream(colour=3)",
+            5,
+            "STLHltStream(colour=",
         ),
-        (f"return STLStream(next='other', packet=STLPktBuilder(pkt={PACKET}))", 4, "STLStream(next='other')"),
-        (packet(PACKET, "[STLVmTrimPktSize('size')]"), 4, "STLVmTrimPktSize"),
         (packet(PACKET, "[STLVmFlowVar('v', size=1, op='random'),STLVmWrFlowVar('v','IP.src')]"), 4, "random, and"),
         (packet(PACKET, "[STLVmFlowVar('v', step=0),STLVmWrFlowVar('v','IP.src')]"), 4, "step 0"),
         (packet(PACKET, "[STLVmFlowVar('v', init_value=3, step=2),STLVmWrFlowVar('v','IP.src')]"), 4, "init_value 3"),

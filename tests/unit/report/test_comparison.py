@@ -91,8 +91,8 @@ def test_an_unfinished_comparison_says_so():
 
 def test_benches_without_a_known_difference_are_said_to_have_none():
     same = of_run(*paired_run(A, A))
-    assert "nothing that is known" in text(same)
-    assert "Nothing that is known" in render_comparison(same)
+    assert "no known difference" in text(same)
+    assert "No known difference" in render_comparison(same)
 
 
 def test_texts_from_outside_are_escaped():

@@ -245,7 +245,7 @@ def test_units_of_a_sweep_are_folded_away_and_share_their_plan(study_html: str) 
     folded = [attributes for tag, attributes in page.tags if tag == "details" and attributes.get("class") == "unit"]
     assert len(folded) == len(study_run()[1].scenarios)
     assert page.visible.count("How the bench was built") == len(study_run()[1].curves)
-    assert "as under base.five-tuples-1, but for the levels" in page.visible
+    assert "as under base.five-tuples-1, except for the levels" in page.visible
 
 
 def test_hostile_text_stays_text_in_a_study() -> None:

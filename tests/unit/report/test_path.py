@@ -189,7 +189,7 @@ def test_the_page_and_markdown_say_where_frames_were_lost() -> None:
 
 def test_counters_that_went_back_are_named() -> None:
     page, _ = _with(of_hops(Hop("one", None, 90), resets=("ovs/port/left/rx_packets",)))
-    assert "what they counted is unknown: ovs/port/left/rx_packets." in page
+    assert "their counts are unknown: ovs/port/left/rx_packets." in page
 
 
 def test_hostile_names_stay_text() -> None:

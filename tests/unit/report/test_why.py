@@ -59,8 +59,8 @@ def test_the_table_of_functions_ends_with_the_rest_so_that_its_shares_add_up():
 def test_missing_symbols_and_a_device_with_time_left_are_said():
     sentences = " ".join(profile_view(profiled()).sentences)
     assert "19.0 % of the samples are in code without symbols (ovs-vswitchd)" in sentences
-    assert "may have had time left" not in sentences
-    assert "may have had time left" in " ".join(profile_view(replace(profiled(), received=999)).sentences)
+    assert "may have had idle time" not in sentences
+    assert "may have had idle time" in " ".join(profile_view(replace(profiled(), received=999)).sentences)
 
 
 def test_causes_that_the_kernels_reasons_name_come_with_what_mends_them():

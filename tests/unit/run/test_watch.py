@@ -109,6 +109,18 @@ def test_an_ingress_policer_is_named_as_the_rules_drop_and_its_frames_came_in_on
     assert "ovs-vsctl set interface nul0 ingress_policing_rate" in policer.mend
 
 
+def test_drops_and_polled_ports_of_an_ovn_host_carry_their_logical_names():
+    named = {"ovs/logical/nul0/vm1-port0": 1.0, "ovs/rxq/core1/nul0/0/enabled": 1.0}
+    found = watched(OVS, replace(head(), ports=("nul0", "nul1")), [Reading(0.0, 4.0, POLICED, named)])
+    assert [drop.name for drop in found.hops[0].drops] == [
+        "ingress policer of nul0 (vm1-port0)",
+        "nul0 (vm1-port0) dropped on receive",
+    ]
+    assert found.threads[0].ports == ("nul0 (vm1-port0)",)
+    policer = next(one for one in found.suspicions if one.cause == "policer")
+    assert "ovs-vsctl set interface nul0 ingress_policing_rate" in policer.mend, "commands name the interface"
+
+
 KINDS = {f"{KIND}h1a1": float(PortKind.AF_XDP), f"{KIND}h1b1": float(PortKind.KERNEL)}
 MIXED_HEAD = RecordHead(SCHEMA, "ovs", "af_xdp", "/run/x", ("h1a1", "h1b1"), "here", "")
 BY_MAIN = {

@@ -79,8 +79,8 @@ def test_every_field_of_the_model_has_a_key() -> None:
 
 def test_every_field_of_the_switch_and_the_scenario_has_a_key_or_a_table() -> None:
     top = {key.model_field for key in keys.TOP.keys} | {table.name for table in keys.of_kind(default()).every}
-    made_of_the_path_and_the_sweep = {"name", "path", "point", "defaulted"}
-    plurals = {"ports": "port", "hosts": "host", "streams": "stream", "sites": "runs_on"}
+    made_of_the_path_and_the_sweep = {"name", "path", "point", "defaulted", "sites"}
+    plurals = {"ports": "port", "hosts": "host", "streams": "stream"}
     for field in fields(Scenario):
         assert plurals.get(field.name, field.name) in top | made_of_the_path_and_the_sweep, field.name
     dut = {key.model_field for key in keys.of_kind(default()).single[1].keys} | {

@@ -100,9 +100,32 @@ def test_rules_pasted_from_a_dump_lose_heading_and_counters_and_keep_their_line(
 
 def test_meters_and_groups_that_nothing_makes_are_refused_with_their_line() -> None:
     assert problems(dumped("meter:1,group:7")) == [
-        "x.toml:6: dut.rules: group:7: there is no group 7; a scenario has no key for groups",
-        "x.toml:6: dut.rules: meter:1: there is no meter 1; a scenario has no key for meters",
+        "x.toml:6: dut.rules: group:7: there is no group 7; its bridge's key groups makes them",
+        "x.toml:6: dut.rules: meter:1: there is no meter 1; its bridge's key meters makes them",
     ]
+
+
+def test_meters_and_groups_are_read_as_the_switch_dumps_them() -> None:
+    meters = 'meters = """\nOFPST_METER_CONFIG reply (OF1.3) (xid=0x2):\nmeter=1 pktps bands=\ntype=drop rate=1000\n"""'
+    groups = 'groups = """\nOFPST_GROUP_DESC reply (OF1.5) (xid=0x2):\n group_id=7,type=all,bucket=output:{right}\n"""'
+    text = dumped("meter:1,group:7").replace("[[port]]", f"{meters}\n{groups}\n[[port]]", 1)
+    (bridge,) = parse(text, "x.toml").dut.bridges
+    assert [(meter.text, meter.line) for meter in bridge.meters] == [("meter=1 pktps bands= type=drop rate=1000", 13)]
+    assert [group.text for group in bridge.groups] == ["group_id=7,type=all,bucket=output:{right}"]
+    assert len(bridge.rules) == 3
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ('meters = "pktps,band=type=drop,rate=1"', "dut.meters: expected a meter with its number (meter=...)"),
+        ('meters = "meter=1,a\\nmeter=1,b"', "dut.meters: expected each meter once, found meter:1 again"),
+        ('groups = "group_id=1,type=all,bucket=output:{nobody}"', "dut.groups: {nobody} is unknown"),
+    ],
+)
+def test_wrong_meters_and_groups_are_told(line: str, problem: str) -> None:
+    (told,) = problems(with_line("[dut]", line))
+    assert problem in told
 
 
 def test_ranges_that_advance_together_repeat_after_the_least_common_multiple() -> None:

@@ -76,6 +76,11 @@ def test_a_service_of_ipv6_has_its_addresses_in_their_usual_form():
     assert [backend.end for backend in service.backends] == ["[fd00:2::1]:8080", "[fd00:2::2]:80"]
 
 
+def test_the_load_of_a_service_may_have_more_cpus_than_ports():
+    scenario = read(("[service]\n", "[engine]\ncpus = [2, 3, 4]\n[service]\n"))
+    assert scenario.engine.cpus == (2, 3, 4)
+
+
 def test_a_proxy_takes_clients_of_one_family_to_backends_of_the_other():
     service = read(*V6[:2], ('"nft"', '"haproxy"')).service
     assert service is not None

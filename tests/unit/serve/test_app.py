@@ -5,7 +5,7 @@ from time import monotonic, sleep
 import pytest
 from sample import sample_run
 from sample_study import study_run
-from served import PORT, TOKEN, keep, keep_campaign, workshop
+from served import LATER, PORT, TOKEN, keep, keep_campaign, workshop
 from starlette.testclient import TestClient
 
 from pinchpoint.model.campaign import MachineProgress
@@ -194,6 +194,26 @@ def test_trends_offer_what_has_enough_runs_and_say_which_have_fewer(tmp_path):
         '<option value="snat-255" selected>' in chosen
         and "too few runs to tell a change from chance: 1 of 10" in chosen
     )
+
+
+def test_a_run_is_compared_with_the_one_before_it(tmp_path):
+    keep(tmp_path / "runs", "first", sample_run())
+    keep(tmp_path / "runs", "second", sample_run(), started=LATER)
+    client = TestClient(application(workshop(tmp_path / "runs")), base_url=HOME)
+    assert (
+        'href="/compare?run=first&amp;run=second">Against the run before, first</a>' in client.get("/run/second").text
+    )
+    assert "Against the run before" not in client.get("/run/first").text
+
+
+def test_two_runs_without_a_common_scenario_are_compared_by_pairs_that_one_chooses(client):
+    other = study_run()[1].scenarios[0].scenario
+    page = client.get("/compare?run=one&run=study").text
+    assert "no scenario in common" in page and f"<option selected>{other}</option>" in page
+    compared = client.get(f"/compare?run=one&run=study&a=snat-255&b={other}&a=&b=")
+    assert compared.status_code == 200 and "no scenario in common" not in compared.text
+    unknown = client.get(f"/compare?run=one&run=study&a=nope&b={other}")
+    assert unknown.status_code == 404 and "has no scenario nope" in unknown.text
 
 
 def test_what_the_form_lacks_is_reported_as_check_does(client, parts):

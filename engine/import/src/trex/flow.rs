@@ -2,8 +2,8 @@
 //! is. The client sends the first frame.
 
 use crate::pcap::CapturedFrame;
-use pinchpoint_wire::{ethernet, ipv4, udp, verify};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use pinchpoint_wire::{ethernet, ipv4, tcp, udp, verify};
+use std::net::SocketAddrV4;
 
 /// Frames of one flow by direction.
 #[derive(Debug, Default)]
@@ -13,27 +13,28 @@ pub(super) struct Flow {
     pub(super) warnings: Vec<String>,
 }
 
-/// Source and destination of a frame.
+/// Protocol, source and destination of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Ends {
+    protocol: u8,
     src: SocketAddrV4,
     dst: SocketAddrV4,
 }
 
-/// Splits a capture by direction; otherwise says what it holds besides one UDP
-/// flow over IPv4.
+/// Splits a capture by direction; otherwise says what it holds besides one flow
+/// of UDP or TCP over IPv4.
 pub(super) fn split(captured: Vec<CapturedFrame>) -> Result<Flow, String> {
     let mut flow = Flow::default();
-    let mut client_to_server = None;
+    let mut first = None;
     let mut damaged = 0;
     for (index, frame) in captured.into_iter().enumerate() {
         let at = |why: String| format!("frame {}: {why}", index + 1);
         let ends = ends(&frame.bytes).map_err(at)?;
-        let Ends { src, dst } = *client_to_server.get_or_insert(ends);
+        let Ends { protocol, src, dst } = *first.get_or_insert(ends);
         damaged += usize::from(!verify::checksums_right(&frame.bytes));
-        if (ends.src, ends.dst) == (src, dst) {
+        if (ends.protocol, ends.src, ends.dst) == (protocol, src, dst) {
             flow.frames.push(frame.bytes);
-        } else if (ends.src, ends.dst) == (dst, src) {
+        } else if (ends.protocol, ends.src, ends.dst) == (protocol, dst, src) {
             flow.replies.push(frame.bytes);
         } else {
             return Err(at(format!(
@@ -50,6 +51,12 @@ pub(super) fn split(captured: Vec<CapturedFrame>) -> Result<Flow, String> {
             "{damaged} frames have wrong checksums in the capture (taken before the NIC's offload?)"
         ));
     }
+    if first.is_some_and(|ends| ends.protocol == ipv4::PROTOCOL_TCP) {
+        flow.warnings.push(
+            "TCP: segments are sent as they were captured, whatever the other end answers"
+                .to_owned(),
+        );
+    }
     Ok(flow)
 }
 
@@ -64,26 +71,24 @@ fn ends(bytes: &[u8]) -> Result<Ends, String> {
     }
     let packet = ipv4::Packet::new_checked(frame.payload())
         .map_err(|_| "malformed IPv4 header".to_owned())?;
-    match packet.protocol() {
-        ipv4::PROTOCOL_UDP if packet.is_fragment() => {
-            Err("a fragment, expected whole datagrams".to_owned())
+    let protocol = packet.protocol();
+    let (src, dst) = match protocol {
+        ipv4::PROTOCOL_UDP | ipv4::PROTOCOL_TCP if packet.is_fragment() => {
+            return Err("a fragment, expected whole packets".to_owned());
         }
-        ipv4::PROTOCOL_UDP => {
-            let datagram = udp::Datagram::new_checked(packet.payload())
-                .map_err(|_| "malformed UDP header".to_owned())?;
-            let end = |address: Ipv4Addr, port| SocketAddrV4::new(address, port);
-            Ok(Ends {
-                src: end(packet.src(), datagram.src()),
-                dst: end(packet.dst(), datagram.dst()),
-            })
+        ipv4::PROTOCOL_UDP => udp::Datagram::new_checked(packet.payload())
+            .map(|datagram| (datagram.src(), datagram.dst()))
+            .map_err(|_| "malformed UDP header".to_owned())?,
+        ipv4::PROTOCOL_TCP => tcp::Segment::new_checked(packet.payload())
+            .map(|segment| (segment.src(), segment.dst()))
+            .map_err(|_| "malformed TCP header".to_owned())?,
+        other => {
+            return Err(format!("IP protocol {other}, expected UDP (17) or TCP (6)"));
         }
-        PROTOCOL_TCP => Err(
-            "TCP; only UDP is imported: a TCP peer answers what it gets, not what was captured"
-                .to_owned(),
-        ),
-        other => Err(format!("IP protocol {other}, expected UDP (17)")),
-    }
+    };
+    Ok(Ends {
+        protocol,
+        src: SocketAddrV4::new(packet.src(), src),
+        dst: SocketAddrV4::new(packet.dst(), dst),
+    })
 }
-
-/// Protocol number of TCP.
-const PROTOCOL_TCP: u8 = 6;

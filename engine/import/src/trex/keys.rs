@@ -63,7 +63,7 @@ pub(super) const GENERATOR: Table = &[
     // TRex itself no longer uses these two.
     ("clients_per_gb", NoEffect),
     ("min_clients", NoEffect),
-    // No TCP is imported.
+    // Segments are sent without a connection.
     ("tcp_aging", NoEffect),
     ("udp_aging", Read),
     ("dual_port_mask", Read),

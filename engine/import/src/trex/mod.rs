@@ -2,7 +2,7 @@
 //! streams of frames.
 //!
 //! What can be said honestly with streams is imported: one-flow captures of
-//! UDP over IPv4, whose client frames repeat over pairs of addresses at the
+//! UDP or TCP over IPv4, whose client frames repeat over pairs of addresses at the
 //! profile's rate. Everything else is an error that names the key, its line
 //! and its value: a profile that is not sent as it says must not look as if
 //! it were. What is merely told differently is a warning of its stream.

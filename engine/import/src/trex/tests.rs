@@ -273,7 +273,17 @@ fn values_of_the_wrong_kind_are_named_with_line_and_value() {
 }
 
 #[test]
-fn a_capture_that_is_no_udp_flow_is_named_with_its_frame() {
+fn a_tcp_flow_is_sent_as_it_was_captured_and_that_is_told() {
+    let frames = [frame(CLIENT, SERVER, 6, 30), frame(SERVER, CLIENT, 6, 30)];
+    let imported = import_with(&profile("50.0.0.2", ""), &frames).unwrap();
+    let stream = &imported.streams[0];
+    assert_eq!((stream.frames.len(), stream.replies.len()), (1, 1));
+    let told = |warning: &String| warning.starts_with("TCP: segments are sent");
+    assert!(stream.warnings.iter().any(told));
+}
+
+#[test]
+fn a_capture_that_is_no_flow_is_named_with_its_frame() {
     let stranger = frame(([10, 1, 1, 9], 1), SERVER, 17, 4);
     let mut ipv6 = query();
     ipv6[12..14].copy_from_slice(&[0x86, 0xdd]);
@@ -282,8 +292,8 @@ fn a_capture_that_is_no_udp_flow_is_named_with_its_frame() {
     let cases: [(&[Vec<u8>], &str); 6] = [
         (&[], "one.pcap: the capture holds no frame"),
         (
-            &[frame(CLIENT, SERVER, 6, 30)],
-            "one.pcap: frame 1: TCP; only UDP is imported",
+            &[frame(CLIENT, SERVER, 47, 30)],
+            "one.pcap: frame 1: IP protocol 47, expected UDP (17) or TCP (6)",
         ),
         (
             &[query(), ipv6],

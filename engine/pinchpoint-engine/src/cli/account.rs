@@ -273,7 +273,7 @@ fn port_counters(port: &PortResult) -> Vec<(String, u64)> {
 
 fn witness(witness: &Witness) -> Table {
     let mut table = Table::new(&[
-        "core", "busy", "gaps", "together", "longest", "at", "steal", "switches", "clock",
+        "core", "busy", "gaps", "total", "longest", "at", "steal", "switches", "clock",
     ]);
     for worker in &witness.workers {
         let steal = worker.steal_s;

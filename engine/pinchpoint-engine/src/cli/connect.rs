@@ -1,21 +1,21 @@
 //! `connect` and `serve`: TCP connections over frames.
 
-use super::connect_account::Told;
+use super::Failure;
 use super::connect_args::{Closer, ConnectArgs, ServeArgs, ServerArgs};
-use super::connect_samples::Sampled;
-use super::standing_args::{StandingArgs, idle_word};
-use super::table::Paint;
-use super::{Failure, print, print_json, standing};
+use super::connect_samples::Printed;
+use super::standing::{self, Cores};
+use super::standing_args::{CoreList, StandingArgs};
 use pinchpoint_port::Port;
 use pinchpoint_wire::ethernet::Mac;
 use pinchpoint_worker::WorkerPort;
 use pinchpoint_workload::connections::end::End;
-use pinchpoint_workload::connections::plan::mix;
+use pinchpoint_workload::connections::parts::Part;
+use pinchpoint_workload::connections::plan::{Plan, mix};
 use pinchpoint_workload::connections::samples::Samples;
+use pinchpoint_workload::connections::schedule::Schedule;
 use pinchpoint_workload::connections::server::Server;
 use pinchpoint_workload::connections::work::{ClientEnd, Connections};
 use std::fs::File;
-use std::io::IsTerminal;
 use std::sync::mpsc::channel;
 
 /// A reply that does not fit is lost, as in a device: nothing waits for it.
@@ -44,29 +44,33 @@ pub(super) fn connect(args: &ConnectArgs, out: &mut File) -> Result<u8, Failure>
     let first_seq = args.sequence.map(|(_, servers)| servers);
     let servers = servers(&args.servers, first_seq, direct, closes_after)?;
     let (to, samples) = channel();
-    let (sampler, by_tuple) = (args.sample.map(|ns| Samples::new(ns, to)), args.by_tuple);
-    let (in_order, lead_ns) = (args.order, args.lead);
-    let make = move |ports: &[WorkerPort], now_ns: u64| {
-        let own = mac.or_else(|| ports[0].port.mac()).unwrap_or(CLIENT_MAC);
-        let client = ClientEnd::new(plan, schedule, own, next_hop);
-        let client = client
-            .by_tuple(by_tuple)
-            .in_order(in_order)
-            .with_lead(lead_ns);
-        let servers = servers.and_then(|make| ports.get(1).map(make));
-        Connections::new(Some(client), servers, ports.len(), now_ns).with_samples(sampler)
+    let (by_tuple, in_order, lead_ns) = (args.by_tuple, args.order, args.lead);
+    let parts = parts(args, &plan, &schedule)?;
+    let make = parts.into_iter().enumerate().map(|(core, part)| {
+        let sampler = (args.sample).map(|every_ns| Samples::new(core, every_ns, to.clone()));
+        let servers = servers.clone();
+        move |ports: &[WorkerPort], now_ns: u64| {
+            let own = mac.or_else(|| ports[0].port.mac()).unwrap_or(CLIENT_MAC);
+            let client = ClientEnd::new(plan, schedule, own, next_hop);
+            let client = client
+                .by_tuple(by_tuple)
+                .in_order(in_order)
+                .with_lead(lead_ns);
+            let client = match part {
+                Some(part) => client.with_part(part),
+                None => client,
+            };
+            let servers = servers.and_then(|make| ports.get(1).map(make));
+            Connections::new(Some(client), servers, ports.len(), now_ns).with_samples(sampler)
+        }
+    });
+    let make: Vec<_> = make.collect();
+    let printed = Printed::new(&args.standing, make.len(), args.sample.map(|_| samples));
+    let cores = Cores {
+        numbers: cores(args.cores.as_ref(), &args.standing),
+        linked: make.len() > 1,
     };
-    if args.sample.is_none() {
-        return run(&args.standing, make, out);
-    }
-    let idle = idle_word(args.standing.idle);
-    standing::run(
-        &args.standing,
-        PATIENCE_NS,
-        out,
-        make,
-        Sampled { samples, idle },
-    )
+    standing::run_on(&args.standing, &cores, PATIENCE_NS, out, make, printed)
 }
 
 /// Runs `serve`; returns the exit status.
@@ -76,31 +80,61 @@ pub(super) fn connect(args: &ConnectArgs, out: &mut File) -> Result<u8, Failure>
 pub(super) fn serve(args: &ServeArgs, out: &mut File) -> Result<u8, Failure> {
     let servers = servers(&args.servers, None, None, None)?
         .ok_or_else(|| Failure::usage("no backend: add --backend IP:PORT"))?;
-    let make = move |ports: &[WorkerPort], now_ns: u64| {
-        Connections::new(None, Some(servers(&ports[0])), ports.len(), now_ns)
+    let cores = cores(args.cores.as_ref(), &args.standing);
+    let make = (0..cores.len().max(1)).map(|_| {
+        let servers = servers.clone();
+        move |ports: &[WorkerPort], now_ns: u64| {
+            Connections::new(None, Some(servers(&ports[0])), ports.len(), now_ns)
+        }
+    });
+    let make: Vec<_> = make.collect();
+    let printed = Printed::new(&args.standing, make.len(), None);
+    let cores = Cores {
+        numbers: cores,
+        linked: false,
     };
-    run(&args.standing, make, out)
+    standing::run_on(&args.standing, &cores, PATIENCE_NS, out, make, printed)
 }
 
-fn run(
-    args: &StandingArgs,
-    make: impl FnOnce(&[WorkerPort], u64) -> Connections + Send + 'static,
-    out: &mut File,
-) -> Result<u8, Failure> {
-    standing::run(
-        args,
-        PATIENCE_NS,
-        out,
-        make,
-        |account: &_, core, out: &mut File| {
-            let told = Told::new(account, core, idle_word(args.idle));
-            if args.json {
-                print_json(out, &told);
-            } else {
-                print(out, &told.tables(Paint::of(out.is_terminal())));
-            }
-        },
-    )
+/// The cores that the command line names.
+fn cores<'a>(several: Option<&'a CoreList>, args: &'a StandingArgs) -> &'a [usize] {
+    let one = || args.core.as_slice();
+    several.map_or_else(one, |cores| cores.0.as_slice())
+}
+
+/// What each core has of the connections; none where there is one core.
+///
+/// # Errors
+/// What several cores cannot do.
+fn parts(
+    args: &ConnectArgs,
+    plan: &Plan,
+    schedule: &Schedule,
+) -> Result<Vec<Option<Part>>, Failure> {
+    let cores = args.cores.as_ref().map_or(1, |cores| cores.0.len());
+    if cores < 2 {
+        return Ok(vec![None]);
+    }
+    if args.order {
+        return Err(Failure::usage(
+            "--order: connections are opened in order by one core; leave out --cores",
+        ));
+    }
+    let parts = Part::all(plan, cores as u32).ok_or_else(|| {
+        Failure::usage(format!(
+            "--cores: {cores} cores for {} client ports and {} addresses; expected as many of either",
+            plan.port_count, plan.client_count
+        ))
+    })?;
+    let is_used_again = |part: &Part| part.schedule(schedule).count > part.plan().tuples();
+    if args.sequence.is_some() && parts.iter().any(is_used_again) {
+        return Err(Failure::usage(format!(
+            "--sequence with --cores: {} connections cannot be divided so that each core uses a tuple once; \
+             add --clients or --client-ports",
+            schedule.count
+        )));
+    }
+    Ok(parts.into_iter().map(Some).collect())
 }
 
 /// With direct return, the service that backends answer for.
@@ -144,7 +178,7 @@ fn servers(
     first_seq: Option<u32>,
     direct: Option<End>,
     closes_after: Option<u32>,
-) -> Result<Option<impl Fn(&WorkerPort) -> Server + use<>>, Failure> {
+) -> Result<Option<impl Fn(&WorkerPort) -> Server + Clone + use<>>, Failure> {
     let backends: Vec<End> = args.backend.iter().copied().map(End::from).collect();
     if let Some(twice) = (1..backends.len()).find(|&at| backends[..at].contains(&backends[at])) {
         let message = format!(

@@ -23,6 +23,9 @@ const MOST_SHOWN: usize = 8;
 pub(super) struct Told {
     #[serde(flatten)]
     ran: Ran,
+    /// By core, where there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cores: Vec<Ran>,
     ports: Vec<PortTold>,
     /// Null for `serve`, and as long as the next hop has not answered.
     client: Option<ClientTold>,
@@ -32,6 +35,14 @@ pub(super) struct Told {
     others: Vec<OthersTold>,
     /// Segments that backends gave to the client past the device; null without --direct-return.
     returned: Option<u64>,
+    /// Segments that arrived at another core than their connection's; null with one core.
+    handed: Option<HandedTold>,
+}
+
+#[derive(Debug, Serialize)]
+struct HandedTold {
+    segments: u64,
+    lost: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -135,19 +146,36 @@ struct OthersTold {
 }
 
 impl Told {
-    pub(super) fn new(account: &Account, core: usize, idle: String) -> Self {
+    /// Of all cores, whose accounts these are; none of none.
+    pub(super) fn new(accounts: &[Account], cores: &[usize], idle: &str) -> Option<Self> {
+        let (first, rest) = accounts.split_first()?;
+        let mut merged = (!rest.is_empty()).then(|| first.clone());
+        if let Some(whole) = &mut merged {
+            for other in rest {
+                whole.merge(other);
+            }
+        }
+        let account = merged.as_ref().unwrap_or(first);
+        let ran = accounts.iter().zip(cores);
+        let ran = ran.map(|(account, &core)| Ran::new(&account.ran, core, idle.to_owned()));
+        let ran: Vec<Ran> = ran.collect();
         let others = account.ports.iter().zip(&account.others);
-        Self {
-            ran: Ran::new(&account.ran, core, idle),
+        Some(Self {
+            ran: Ran::of_all(&ran)?,
+            cores: if rest.is_empty() { Vec::new() } else { ran },
             ports: account.ports.iter().map(PortTold::new).collect(),
             client: account.client.as_ref().map(ClientTold::new),
             next_hop: account.next_hop().map(|mac| mac.to_string()),
             server: account.server.as_ref().map(ServerTold::new),
             returned: account.returned,
+            handed: account.handed.map(|handed| HandedTold {
+                segments: handed.segments,
+                lost: handed.lost,
+            }),
             others: others
                 .map(|(port, others)| OthersTold::new(&port.name, others))
                 .collect(),
-        }
+        })
     }
 
     pub(super) fn tables(&self, paint: Paint) -> String {
@@ -157,10 +185,19 @@ impl Told {
             Some(self.others(paint)),
             self.returned
                 .map(|count| format!("segments past the device: {}\n", grouped(count))),
+            self.handed.as_ref().map(HandedTold::line),
             Some(port_table(&self.ports, paint)),
-            Some(format!("{}\n", self.ran.line())),
+            Some(self.lines()),
         ];
         parts.into_iter().flatten().collect::<Vec<_>>().join("\n")
+    }
+
+    /// How the loop of each core ran.
+    fn lines(&self) -> String {
+        let several = self.cores.iter();
+        let one = self.cores.is_empty().then_some(&self.ran);
+        let lines = several.chain(one).map(|ran| ran.line() + "\n");
+        lines.collect::<Vec<_>>().concat()
     }
 
     fn others(&self, paint: Paint) -> String {
@@ -186,6 +223,15 @@ impl Told {
             table.row([port.port.clone()].into_iter().chain(counts.map(grouped)));
         }
         table.render(paint)
+    }
+}
+
+impl HandedTold {
+    fn line(&self) -> String {
+        let (segments, lost) = (grouped(self.segments), grouped(self.lost));
+        format!(
+            "segments handed to the core of their connection: {segments}; lost on the way: {lost}\n"
+        )
     }
 }
 

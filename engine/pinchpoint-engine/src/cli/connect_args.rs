@@ -1,11 +1,11 @@
 //! `connect` and `serve`: their options.
 
 use super::Failure;
-use super::connect_outages::outage;
+use super::connect_outages::{outage, retry};
 use super::connect_work::work;
 use super::numbers;
 use super::ranges::{self, Addresses, Ports, Services};
-use super::standing_args::StandingArgs;
+use super::standing_args::{CoreList, StandingArgs, cores};
 use clap::{Args, ValueEnum};
 use pinchpoint_wire::ethernet::Mac;
 use pinchpoint_workload::connections::outages::Outage;
@@ -32,7 +32,8 @@ SYNs only, as fast as one core makes them:
 
 Kinds of --work, each with an optional weight: syn (the answer to the SYN is the end),
 abandon (a handshake and no more), reset (a handshake, then a reset) and request
-(requests with answers, then FINs). Times count from when a connection is due.
+(requests with answers, then FINs); or udp alone (a request and its answer, each one
+datagram, as DNS has them). Times count from when a connection is due.
 Prints 'ready' once all links are up, and the account when every connection has ended.
 SIGTERM and Ctrl-C end it earlier; SIGUSR1 prints the account so far.
 Exit status otherwise: 2 bad command line, 3 a port could not be opened.";
@@ -77,6 +78,9 @@ pub struct ConnectArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub standing: StandingArgs,
+    /// Several cores, each with a queue of every port and its share of the client's ports or addresses
+    #[arg(long, value_name = "N-N,N", conflicts_with = "core", value_parser = cores)]
+    pub cores: Option<CoreList>,
     /// The virtual server; several where address or port is a range: 10.0.0.1-10.0.0.3:80-84
     #[arg(long, value_name = "IP:PORT", value_parser = ranges::services)]
     pub to: Services,
@@ -174,6 +178,9 @@ pub struct ServeArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub standing: StandingArgs,
+    /// Several cores, each with a queue of every port
+    #[arg(long, value_name = "N-N,N", conflicts_with = "core", value_parser = cores)]
+    pub cores: Option<CoreList>,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub servers: ServerArgs,
@@ -217,6 +224,12 @@ impl ConnectArgs {
                 "--request-size {}: expected at most {most} over IPv6",
                 self.request_size
             )));
+        }
+        let asks_more = self.requests > 1 || self.hold > 0 || self.sequence.is_some();
+        if self.work.is_datagrams() && (asks_more || self.close == Closer::Backend) {
+            return Err(Failure::usage(
+                "--work udp: one request each; leave out --requests, --hold, --sequence and --close",
+            ));
         }
         let bytes = u64::from(self.requests) * u64::from(self.request_size);
         if bytes + 2 > u64::from(MOST_SENT) {
@@ -397,16 +410,6 @@ fn sequence(text: &str) -> Result<(u32, u32), String> {
     numbers.ok_or_else(|| "expected two numbers up to 4294967295, as in 1000:2000".to_owned())
 }
 
-fn retry(text: &str) -> Result<Retry, String> {
-    let expected = || "expected TIME:TIMES, as in 200ms:3".to_owned();
-    let (time, times) = text.split_once(':').ok_or_else(expected)?;
-    let times = times.parse().ok().filter(|times| (1..=100).contains(times));
-    Ok(Retry {
-        after_ns: nanoseconds(time)?,
-        times: times.ok_or("expected 1 to 100 times, as in 200ms:3")?,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -417,20 +420,6 @@ mod tests {
         let at = |ms| first_round(UNIX_EPOCH + Duration::from_millis(ms));
         assert_eq!(at(1_000_000).wrapping_sub(at(998_000)), 32);
         assert_eq!(at(4_096_000), at(0));
-    }
-
-    #[test]
-    fn retries_have_a_time_and_a_number() {
-        assert_eq!(
-            retry("200ms:3"),
-            Ok(Retry {
-                after_ns: 200_000_000,
-                times: 3
-            })
-        );
-        for text in ["", "200ms", "200ms:", "200ms:0", "200ms:101", ":3", "x:3"] {
-            assert!(retry(text).unwrap_err().contains("expected"), "{text}");
-        }
     }
 
     #[test]

@@ -1,7 +1,8 @@
-//! Times at which backends are down, as the command line has them.
+//! What happens to connections in time, as the command line has it: backends are down, segments repeated.
 
 use super::numbers;
 use pinchpoint_workload::connections::outages::{Manner, Outage};
+use pinchpoint_workload::connections::timers::Retry;
 
 const SECOND_NS: f64 = 1e9;
 
@@ -37,6 +38,17 @@ pub(super) fn outage(text: &str) -> Result<Outage, String> {
     })
 }
 
+/// `200ms:3`.
+pub(super) fn retry(text: &str) -> Result<Retry, String> {
+    let expected = || "expected TIME:TIMES, as in 200ms:3".to_owned();
+    let (time, times) = text.split_once(':').ok_or_else(expected)?;
+    let times = times.parse().ok().filter(|times| (1..=100).contains(times));
+    Ok(Retry {
+        after_ns: nanoseconds(time)?,
+        times: times.ok_or("expected 1 to 100 times, as in 200ms:3")?,
+    })
+}
+
 fn nanoseconds(text: &str) -> Result<u64, String> {
     Ok((numbers::seconds(text)? * SECOND_NS) as u64)
 }
@@ -44,6 +56,20 @@ fn nanoseconds(text: &str) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn retries_have_a_time_and_a_number() {
+        assert_eq!(
+            retry("200ms:3"),
+            Ok(Retry {
+                after_ns: 200_000_000,
+                times: 3
+            })
+        );
+        for text in ["", "200ms", "200ms:", "200ms:0", "200ms:101", ":3", "x:3"] {
+            assert!(retry(text).unwrap_err().contains("expected"), "{text}");
+        }
+    }
 
     #[test]
     fn an_outage_has_a_backend_a_time_and_a_manner() {

@@ -1,12 +1,15 @@
-//! What `connect --sample` prints between its start and its account.
+//! What `connect` and `serve` print, and when: accounts, and the samples of `connect --sample`.
 
 use super::connect_account::Told;
-use super::print_json;
 use super::standing::Report;
-use pinchpoint_workload::connections::samples::Sample;
+use super::standing_args::{StandingArgs, idle_word};
+use super::table::Paint;
+use super::{print, print_json};
+use pinchpoint_workload::connections::samples::{Joined, Sample};
 use pinchpoint_workload::connections::work::Account;
 use serde::Serialize;
 use std::fs::File;
+use std::io::IsTerminal;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
@@ -14,30 +17,58 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(10);
 const SECOND_NS: f64 = 1e9;
 
-/// Prints samples as they come, and accounts.
-pub(super) struct Sampled {
-    /// Where they come from.
-    pub samples: Receiver<Sample>,
+/// Prints samples as they come, and accounts, each of all cores.
+pub(super) struct Printed {
+    /// Those of each core; none if nobody sends any.
+    samples: Option<Receiver<Sample>>,
+    joined: Joined,
     /// What the loop does when nothing has arrived.
-    pub idle: String,
+    idle: String,
+    json: bool,
 }
 
-impl Report<Account> for Sampled {
-    fn account(&mut self, account: &Account, core: usize, out: &mut File) {
+impl Report<Account> for Printed {
+    fn accounts(&mut self, accounts: &[Account], cores: &[usize], out: &mut File) {
         self.drain(out);
-        print_json(out, &Told::new(account, core, self.idle.clone()));
+        let Some(told) = Told::new(accounts, cores, &self.idle) else {
+            return;
+        };
+        if self.json {
+            print_json(out, &told);
+        } else {
+            print(out, &told.tables(Paint::of(out.is_terminal())));
+        }
     }
 
     fn meanwhile(&mut self, out: &mut File) -> Option<Duration> {
-        self.drain(out);
-        Some(LOOK)
+        self.samples.is_some().then(|| {
+            self.drain(out);
+            LOOK
+        })
     }
 }
 
-impl Sampled {
-    fn drain(&self, out: &mut File) {
-        for sample in self.samples.try_iter() {
-            print_json(out, &SampleTold::new(sample));
+impl Printed {
+    /// For this many cores; `samples` of all of them, if any are taken.
+    pub(super) fn new(
+        args: &StandingArgs,
+        cores: usize,
+        samples: Option<Receiver<Sample>>,
+    ) -> Self {
+        Self {
+            samples,
+            joined: Joined::new(cores),
+            idle: idle_word(args.idle),
+            json: args.json,
+        }
+    }
+
+    fn drain(&mut self, out: &mut File) {
+        let samples = self.samples.iter().flat_map(Receiver::try_iter);
+        for sample in samples {
+            if let Some(sample) = self.joined.add(sample) {
+                print_json(out, &SampleTold::new(sample));
+            }
         }
     }
 }

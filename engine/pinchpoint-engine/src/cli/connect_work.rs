@@ -9,6 +9,7 @@ fn word(work: Work) -> &'static str {
         Work::Abandon => "abandon",
         Work::Reset => "reset",
         Work::Request => "request",
+        Work::Datagram => "udp",
     }
 }
 
@@ -17,13 +18,16 @@ fn word(work: Work) -> &'static str {
 /// # Errors
 /// What was expected.
 pub(super) fn work(text: &str) -> Result<Mix, String> {
+    if text == word(Work::Datagram) {
+        return Ok(Mix::datagrams());
+    }
     let mut weights = [0; KINDS.len()];
     for part in text.split(',') {
         let (name, weight) = part.split_once(':').unwrap_or((part, "1"));
         let kind = KINDS.iter().position(|&kind| word(kind) == name);
         let weight = weight.parse::<u32>().ok();
         let (kind, weight) = kind.zip(weight).ok_or_else(|| {
-            format!("'{part}': expected syn, abandon, reset or request, with a weight: request:98,reset:2")
+            format!("'{part}': expected syn, abandon, reset or request, with a weight (request:98,reset:2), or udp alone")
         })?;
         weights[kind] = weight;
     }
@@ -42,9 +46,10 @@ mod tests {
             Ok(Mix::new([0, 0, 2, 98]).unwrap())
         );
         assert_eq!(work("syn,abandon:3"), Ok(Mix::new([1, 3, 0, 0]).unwrap()));
-        for text in ["", "syn:", "syn:-1", "nap", "request:1:2"] {
+        for text in ["", "syn:", "syn:-1", "nap", "request:1:2", "udp,syn"] {
             assert!(work(text).unwrap_err().contains("expected syn"), "{text}");
         }
         assert!(work("syn:0").unwrap_err().contains("not 0"));
+        assert_eq!(work("udp"), Ok(Mix::datagrams()));
     }
 }

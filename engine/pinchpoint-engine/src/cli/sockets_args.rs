@@ -51,15 +51,17 @@ pub struct StreamArgs {
     path: PathArgs,
     #[command(flatten, next_help_heading = "Load")]
     time: TimeArgs,
-    /// Bytes of one write
-    #[arg(
-        long,
-        value_name = "BYTES",
-        default_value = "131072",
-        help_heading = "Load"
-    )]
+    /// Send datagrams: those that do not arrive are counted
+    #[arg(long, help_heading = "Load")]
+    udp: bool,
+    /// Datagrams per second [default: as fast as they go]
+    #[arg(long, value_name = "N", requires = "udp", help_heading = "Load")]
     #[arg(value_parser = numbers::count)]
-    write: u64,
+    rate: Option<u64>,
+    /// Bytes of one write, or of a datagram [default: 131072, or 1472]
+    #[arg(long, value_name = "BYTES", help_heading = "Load")]
+    #[arg(value_parser = numbers::count)]
+    write: Option<u64>,
     #[command(flatten, next_help_heading = "Output")]
     pub(super) output: OutputArgs,
 }
@@ -172,8 +174,15 @@ impl CrrArgs {
 impl StreamArgs {
     /// The request for it.
     pub(super) fn work(&self) -> SocketsRequest {
+        let (transport, bytes) = if self.udp {
+            (Transport::Udp, 1_472)
+        } else {
+            (Transport::Tcp, 131_072)
+        };
         SocketsRequest {
-            request_bytes: self.write as usize,
+            transport,
+            request_bytes: self.write.unwrap_or(bytes) as usize,
+            rate_tps: self.rate.map(|rate| rate as f64),
             ..base(Kind::Stream, &self.path, &self.time)
         }
     }

@@ -3,7 +3,7 @@
 use super::numbers::{duration, grouped, scaled};
 use super::table::{Paint, Table};
 use pinchpoint_sockets::message::{
-    Change, Failures, Kind, Latency, Run, SocketsResult, Status, ThreadWitness,
+    Change, Failures, Kind, Latency, Run, SocketsResult, Status, ThreadWitness, Transport,
 };
 
 /// Connections that are listed one by one.
@@ -125,7 +125,46 @@ fn gigabits(bps: Option<f64>) -> String {
     bps.map_or_else(|| "-".to_owned(), |bps| format!("{:.6}", bps / 1e9))
 }
 
+fn is_datagrams(result: &SocketsResult) -> bool {
+    result.kind == Kind::Stream && result.transport == Transport::Udp
+}
+
+fn share(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |share| format!("{:.4} %", share * 100.0))
+}
+
+/// A stream of datagrams.
+fn datagrams(result: &SocketsResult) -> Table {
+    let mut table = Table::new(&[
+        "run",
+        "seconds",
+        "intended",
+        "arrived",
+        "per second",
+        "lost",
+        "lost share",
+        "Gbit/s",
+    ]);
+    for (k, run) in result.runs.iter().enumerate() {
+        let per_s = run.transactions_per_s;
+        table.row([
+            (k + 1).to_string(),
+            format!("{:.3}", run.duration_s),
+            count(run.intended),
+            count(run.transactions),
+            per_s.map_or_else(|| "-".to_owned(), |value| format!("{value:.1}")),
+            count(run.failed),
+            share(run.failed_share),
+            gigabits(run.goodput_bps),
+        ]);
+    }
+    table
+}
+
 fn runs(result: &SocketsResult) -> Table {
+    if is_datagrams(result) {
+        return datagrams(result);
+    }
     if result.kind == Kind::Stream {
         let mut table = Table::new(&["run", "seconds", "bytes", "Gbit/s"]);
         for (k, run) in result.runs.iter().enumerate() {
@@ -150,7 +189,6 @@ fn runs(result: &SocketsResult) -> Table {
     ]);
     for (k, run) in result.runs.iter().enumerate() {
         let per_s = run.transactions_per_s;
-        let share = run.failed_share;
         table.row([
             (k + 1).to_string(),
             format!("{:.3}", run.duration_s),
@@ -158,7 +196,7 @@ fn runs(result: &SocketsResult) -> Table {
             count(run.transactions),
             per_s.map_or_else(|| "-".to_owned(), |value| format!("{value:.1}")),
             count(run.failed),
-            share.map_or_else(|| "-".to_owned(), |share| format!("{:.4} %", share * 100.0)),
+            share(run.failed_share),
             grouped(run.unfinished),
         ]);
     }
@@ -285,7 +323,7 @@ fn warnings(result: &SocketsResult) -> Vec<String> {
     let mut lines = Vec::new();
     for (k, run) in result.runs.iter().enumerate() {
         let kinds = kinds(&run.failures);
-        if !kinds.is_empty() {
+        if !kinds.is_empty() && !is_datagrams(result) {
             let first = run.failures.first.as_ref();
             let first = first.map_or_else(String::new, |first| format!("; the first: {first}"));
             lines.push(format!(
@@ -308,12 +346,13 @@ fn warnings(result: &SocketsResult) -> Vec<String> {
             ));
         }
         if let Some(missed) = run.shortfall.filter(|missed| *missed > 0) {
-            lines.push(format!(
-                "run {}: {} transactions that were due were not begun because no connection was \
-                 free: use more --connections or a lower --rate",
-                k + 1,
-                grouped(missed)
-            ));
+            let what = if is_datagrams(result) {
+                "datagrams that were due were not sent in time: use a lower --rate"
+            } else {
+                "transactions that were due were not begun because no connection was \
+                 free: use more --connections or a lower --rate"
+            };
+            lines.push(format!("run {}: {} {what}", k + 1, grouped(missed)));
         }
     }
     lines.extend(result.hint.clone());

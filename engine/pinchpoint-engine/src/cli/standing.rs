@@ -1,8 +1,9 @@
 //! Commands that run a workload until somebody says stop.
 //!
-//! They are no conversation: one thread waits for signals, one runs the
+//! They are no conversation: one thread waits for signals, one for each core runs the
 //! workload, and the main one reports.
 
+use super::engine_args::EngineArgs;
 use super::ports::Ports;
 use super::ranges::Side;
 use super::standing_args::StandingArgs;
@@ -12,23 +13,23 @@ use crate::session::allowed_cores;
 use crate::{convert, usage};
 use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal};
-use pinchpoint_port::{OpenError, Patience, Port, ThreadGuard, sched};
+use pinchpoint_port::{AnyPort, Deadline, OpenError, Port, ThreadGuard, mem, sched};
 use pinchpoint_wire::FCS_LEN;
 use pinchpoint_worker::standing::{Control, Standing, UntilStopped};
 use pinchpoint_worker::{Clock, Settings, Worker, WorkerPort};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::{self, BufRead};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Barrier, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Who prints what a workload has to say.
 pub(super) trait Report<A> {
-    /// An account, of this core.
-    fn account(&mut self, account: &A, core: usize, out: &mut File);
+    /// The accounts of all cores, and which cores these are.
+    fn accounts(&mut self, accounts: &[A], cores: &[usize], out: &mut File);
 
     /// Called between accounts, again after the time that it returns; none: never.
     fn meanwhile(&mut self, _out: &mut File) -> Option<Duration> {
@@ -37,11 +38,24 @@ pub(super) trait Report<A> {
 }
 
 impl<A, F: FnMut(&A, usize, &mut File)> Report<A> for F {
-    fn account(&mut self, account: &A, core: usize, out: &mut File) {
-        self(account, core, out);
+    fn accounts(&mut self, accounts: &[A], cores: &[usize], out: &mut File) {
+        for (account, &core) in accounts.iter().zip(cores) {
+            self(account, core, out);
+        }
     }
 }
 
+/// The cores of a workload that may have several, with a queue of every port each.
+pub(super) struct Cores<'a> {
+    /// Their numbers, one for each worker; one number may come again.
+    pub numbers: &'a [usize],
+    /// Whether they hand frames to one another: behind its own ports, each then has one to every
+    /// other, in their order.
+    pub linked: bool,
+}
+
+/// Frames that wait for another core at most.
+const LINK_FRAMES: usize = 1024;
 const LINK_POLL: Duration = Duration::from_millis(10);
 /// The line on stdin that asks for the account so far.
 const COUNTERS: &str = "counters";
@@ -56,9 +70,29 @@ enum Event<A> {
     Ask,
     /// Somebody wants it to forget.
     Forget,
-    SoFar(Box<A>),
-    /// The work has ended, for this reason if it never began.
-    Ended(Result<Box<A>, String>),
+    /// A worker's account so far.
+    SoFar(usize, Box<A>),
+    /// The work of one has ended, for this reason if it never began.
+    Ended(usize, Result<Box<A>, String>),
+}
+
+/// What a worker's thread has.
+struct Assigned<M> {
+    worker: usize,
+    core: usize,
+    ports: Vec<WorkerPort>,
+    /// The first of the ports that lead to other workers.
+    links: usize,
+    make: M,
+    control: Arc<Control>,
+    clock: Clock,
+    start: Arc<Start>,
+}
+
+/// When all workers are ready, the time begins for all.
+struct Start {
+    ready: Barrier,
+    now_ns: OnceLock<u64>,
 }
 
 /// Runs the workload that `make` makes of the open ports and the time, on the core
@@ -72,6 +106,29 @@ pub(super) fn run<S, A>(
     patience_ns: u64,
     out: &mut File,
     make: impl FnOnce(&[WorkerPort], u64) -> S + Send + 'static,
+    report: impl Report<A>,
+) -> Result<u8, Failure>
+where
+    S: Standing<Outcome = A>,
+    A: Send + 'static,
+{
+    let cores = Cores {
+        numbers: args.core.as_slice(),
+        linked: false,
+    };
+    run_on(args, &cores, patience_ns, out, vec![make], report)
+}
+
+/// The same on several cores, or the one that there is: `make` has as many elements.
+///
+/// # Errors
+/// What is wrong with the command line, or which port could not be opened.
+pub(super) fn run_on<S, A>(
+    args: &StandingArgs,
+    cores: &Cores<'_>,
+    patience_ns: u64,
+    out: &mut File,
+    make: Vec<impl FnOnce(&[WorkerPort], u64) -> S + Send + 'static>,
     mut report: impl Report<A>,
 ) -> Result<u8, Failure>
 where
@@ -82,7 +139,12 @@ where
     for port in &args.ports {
         ports.add(port, Side::From);
     }
-    let mut request = ports.open(&args.engine(), &allowed_cores())?;
+    let engine = EngineArgs {
+        cores: cores.numbers.to_vec(),
+        queues: true,
+        ..args.engine()
+    };
+    let mut request = ports.open(&engine, &allowed_cores())?;
     request.longest_frame_bytes = S::LONGEST_FRAME.map(|bytes| bytes + FCS_LEN);
     let cancelled = Arc::new(AtomicBool::new(false));
     let (tell, events) = channel();
@@ -90,43 +152,97 @@ where
     if args.until_eof {
         watch_input(tell.clone(), Arc::clone(&cancelled), S::FORGETS)?;
     }
-    let Some(opened) = open(&request, &cancelled)? else {
+    let Some(mut opened) = open(&request, &cancelled)? else {
         return Ok(usage::EXIT_DONE);
     };
+    if cores.linked {
+        link(&mut opened, S::LONGEST_FRAME.unwrap_or(mem::MAX_LEN));
+    }
     let settings = Settings {
         idle: args.idle,
         patience_ns,
     };
-    let core = request.workers[0].core;
-    let control = Arc::new(Control::default());
-    start(opened, make, settings, core, &control, tell)?;
+    let numbers: Vec<usize> = request.workers.iter().map(|worker| worker.core).collect();
+    let controls: Vec<Arc<Control>> = numbers.iter().map(|_| Arc::default()).collect();
+    let clock = Clock::new().in_order(&numbers);
+    let begun = Arc::new(Start {
+        ready: Barrier::new(numbers.len()),
+        now_ns: OnceLock::new(),
+    });
+    for (worker, (ports, make)) in opened.into_iter().zip(make).enumerate() {
+        let assigned = Assigned {
+            worker,
+            core: numbers[worker],
+            ports,
+            links: args.ports.len(),
+            make,
+            control: Arc::clone(&controls[worker]),
+            clock: clock.clone(),
+            start: Arc::clone(&begun),
+        };
+        start(assigned, settings, tell.clone())?;
+    }
     print(out, "ready\n");
-    attend(&events, &control, &mut report, core, out)
+    attend(&events, &controls, &mut report, &numbers, out)
 }
 
-/// Prints accounts until the work has ended.
+/// Gives each worker a port to every other, in their order, behind its own.
+fn link(workers: &mut [Vec<WorkerPort>], longest: usize) {
+    let port = |to: usize, port| WorkerPort {
+        index: usize::MAX,
+        name: format!("worker {to}"),
+        port: AnyPort::Mem(port),
+        answers: HashMap::new(),
+    };
+    for one in 0..workers.len() {
+        for other in one + 1..workers.len() {
+            let (there, back) = mem::pair_of(LINK_FRAMES, longest);
+            workers[one].push(port(other, there));
+            workers[other].push(port(one, back));
+        }
+    }
+}
+
+/// Prints accounts until the work has ended on all cores.
 fn attend<A>(
     events: &Receiver<Event<A>>,
-    control: &Control,
+    controls: &[Arc<Control>],
     report: &mut impl Report<A>,
-    core: usize,
+    cores: &[usize],
     out: &mut File,
 ) -> Result<u8, Failure> {
+    let mut so_far: Vec<VecDeque<A>> = cores.iter().map(|_| VecDeque::new()).collect();
+    let mut ended: Vec<Option<A>> = cores.iter().map(|_| None).collect();
+    let ask = |what: fn(&Control)| {
+        for control in controls {
+            what(control);
+        }
+    };
     loop {
         let event = match report.meanwhile(out) {
             None => events.recv().map_err(RecvTimeoutError::from),
             Some(wait) => events.recv_timeout(wait),
         };
         match event {
-            Ok(Event::Stop) => control.stop(),
-            Ok(Event::Ask) => control.ask(),
-            Ok(Event::Forget) => control.forget(),
-            Ok(Event::SoFar(account)) => report.account(&account, core, out),
-            Ok(Event::Ended(Ok(account))) => {
-                report.account(&account, core, out);
-                return Ok(usage::EXIT_DONE);
+            Ok(Event::Stop) => ask(Control::stop),
+            Ok(Event::Ask) => ask(Control::ask),
+            Ok(Event::Forget) => ask(Control::forget),
+            Ok(Event::SoFar(worker, account)) => {
+                so_far[worker].push_back(*account);
+                if so_far.iter().all(|own| !own.is_empty()) {
+                    let accounts = so_far.iter_mut().filter_map(VecDeque::pop_front);
+                    report.accounts(&accounts.collect::<Vec<A>>(), cores, out);
+                }
             }
-            Ok(Event::Ended(Err(why))) => return Err(Failure::failed(why)),
+            Ok(Event::Ended(worker, Ok(account))) => {
+                ended[worker] = Some(*account);
+                if ended.iter().all(Option::is_some) {
+                    let accounts: Vec<A> = ended.into_iter().flatten().collect();
+                    report.accounts(&accounts, cores, out);
+                    return Ok(usage::EXIT_DONE);
+                }
+            }
+            Ok(Event::Ended(_, Err(why))) => return Err(Failure::failed(why)),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(Failure::failed(
@@ -137,28 +253,35 @@ fn attend<A>(
     }
 }
 
-/// Opens the ports and waits for their links; none if a signal came first.
-fn open(request: &OpenRequest, cancelled: &AtomicBool) -> Result<Option<Vec<WorkerPort>>, Failure> {
+/// Opens the ports and waits for their links; returns each worker's queues, none if a signal came
+/// first.
+fn open(
+    request: &OpenRequest,
+    cancelled: &AtomicBool,
+) -> Result<Option<Vec<Vec<WorkerPort>>>, Failure> {
     let refused = |error: crate::protocol::ErrorReply| Failure::usage(error.message);
-    let (session, specs) = convert::session(request, &allowed_cores()).map_err(refused)?;
-    let patience = Patience {
+    let (session, specs) = convert::shared_session(request, &allowed_cores()).map_err(refused)?;
+    let deadline = Deadline {
         until: Instant::now() + Duration::from_secs_f64(request.link_timeout_s),
         cancelled,
     };
-    let opened = pinchpoint_port::open(&session, &specs, patience);
+    let opened = pinchpoint_port::open(&session, &specs, deadline);
     if cancelled.load(Ordering::Relaxed) {
         return Ok(None);
     }
-    let opened = opened.map_err(missing)?.into_iter().flatten();
-    let ports = opened.zip(&request.ports).enumerate();
-    let ports = ports.map(|(index, (port, asked))| WorkerPort {
-        index,
-        name: asked.name.clone(),
-        port,
-        answers: HashMap::new(),
-    });
-    let mut ports: Vec<WorkerPort> = ports.collect();
-    Ok(await_links(&mut ports, patience)?.then_some(ports))
+    let opened = opened.map_err(missing)?.into_iter().zip(&request.ports);
+    let mut workers: Vec<Vec<WorkerPort>> = request.workers.iter().map(|_| Vec::new()).collect();
+    for (index, (queues, asked)) in opened.enumerate() {
+        for (own, port) in workers.iter_mut().zip(queues) {
+            own.push(WorkerPort {
+                index,
+                name: asked.name.clone(),
+                port,
+                answers: HashMap::new(),
+            });
+        }
+    }
+    Ok(await_links(&mut workers, deadline)?.then_some(workers))
 }
 
 pub(super) fn missing(error: OpenError) -> Failure {
@@ -170,16 +293,16 @@ pub(super) fn missing(error: OpenError) -> Failure {
 }
 
 /// Waits until every link is up; false if a signal came first.
-fn await_links(ports: &mut [WorkerPort], patience: Patience<'_>) -> Result<bool, Failure> {
+fn await_links(workers: &mut [Vec<WorkerPort>], deadline: Deadline<'_>) -> Result<bool, Failure> {
     loop {
-        let mut down = ports.iter_mut();
+        let mut down = workers.iter_mut().flatten();
         let Some(down) = down.find_map(|own| (!own.port.link_up()).then_some(&own.name)) else {
             return Ok(true);
         };
-        if patience.cancelled.load(Ordering::Relaxed) {
+        if deadline.cancelled.load(Ordering::Relaxed) {
             return Ok(false);
         }
-        if patience.is_over() {
+        if deadline.is_over() {
             let hint =
                 "check that the other end is up; --link-timeout sets how long to wait for it";
             let message = format!("{down}: the link is down");
@@ -189,39 +312,46 @@ fn await_links(ports: &mut [WorkerPort], patience: Patience<'_>) -> Result<bool,
     }
 }
 
-/// Starts the thread of the workload.
+/// Starts a thread of the workload.
 fn start<S, A>(
-    mut ports: Vec<WorkerPort>,
-    make: impl FnOnce(&[WorkerPort], u64) -> S + Send + 'static,
+    assigned: Assigned<impl FnOnce(&[WorkerPort], u64) -> S + Send + 'static>,
     settings: Settings,
-    core: usize,
-    control: &Arc<Control>,
     tell: Sender<Event<A>>,
 ) -> io::Result<()>
 where
     S: Standing<Outcome = A>,
     A: Send + 'static,
 {
-    let control = Arc::clone(control);
-    let clock = Clock::new();
+    let Assigned {
+        worker,
+        core,
+        mut ports,
+        links,
+        make,
+        control,
+        clock,
+        start,
+    } = assigned;
     let work = move || {
         let _guard = ThreadGuard::new();
         let ready = sched::pin(core).map_err(|error| format!("cannot pin to core {core}: {error}"));
         let ended = ready.map(|()| {
             // The kernel rounds sleeps up by 50 us otherwise (prctl(2), PR_SET_TIMERSLACK).
             let _ = prctl::set_timerslack(1);
+            start.ready.wait();
+            let now_ns = *start.now_ns.get_or_init(|| clock.now_ns());
             let workload = UntilStopped {
-                workload: make(&ports, clock.now_ns()),
+                workload: make(&ports[..links], now_ns),
                 control: &control,
                 report: |account| {
-                    let _ = tell.send(Event::SoFar(Box::new(account)));
+                    let _ = tell.send(Event::SoFar(worker, Box::new(account)));
                 },
             };
-            let mut worker = Worker::new(&mut ports, workload, settings, &clock);
-            worker.run();
-            Box::new(worker.close())
+            let mut running = Worker::new(&mut ports, workload, settings, &clock);
+            running.run();
+            Box::new(running.close())
         });
-        let _ = tell.send(Event::Ended(ended));
+        let _ = tell.send(Event::Ended(worker, ended));
     };
     thread::Builder::new()
         .name("workload".to_owned())

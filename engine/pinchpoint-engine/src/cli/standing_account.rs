@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 const SECOND_NS: f64 = 1e9;
 
 /// How the loop ran.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub(super) struct Ran {
     core: usize,
     idle: String,
@@ -26,7 +26,7 @@ pub(super) struct Ran {
 }
 
 /// Times the loop stood still against its will.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 struct Gaps {
     threshold_s: f64,
     count: u64,
@@ -65,12 +65,28 @@ impl Ran {
         }
     }
 
+    /// Of several cores, as that of one: the shares are those of the busiest core, times away and gaps
+    /// the longest; gaps and turns are added up. None of none.
+    pub(super) fn of_all(all: &[Self]) -> Option<Self> {
+        let busier = |one: &&Self, other: &&Self| one.busy_share.total_cmp(&other.busy_share);
+        let mut whole = all.iter().max_by(busier)?.clone();
+        whole.turns = all.iter().map(|one| one.turns).sum();
+        whole.gaps.count = all.iter().map(|one| one.gaps.count).sum();
+        whole.gaps.total_s = all.iter().map(|one| one.gaps.total_s).sum();
+        for one in all {
+            whole.elapsed_s = whole.elapsed_s.max(one.elapsed_s);
+            whole.longest_away_s = whole.longest_away_s.max(one.longest_away_s);
+            whole.gaps.longest_s = whole.gaps.longest_s.max(one.gaps.longest_s);
+        }
+        Some(whole)
+    }
+
     /// As a line.
     pub(super) fn line(&self) -> String {
         let gaps = &self.gaps;
         format!(
             "core {}: {:.3} s, {:.0} % busy, {:.0} % given away ({}, at most {}); {} gaps over {}, \
-             {} together, {} the longest",
+             {} in total, {} the longest",
             self.core,
             self.elapsed_s,
             100.0 * self.busy_share,

@@ -7,6 +7,13 @@ use clap::Args;
 use pinchpoint_worker::Idle;
 use std::time::Duration;
 
+/// The most cores of a workload.
+const MOST_CORES: usize = 64;
+
+/// The cores of a workload that may have several.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CoreList(pub Vec<usize>);
+
 /// What `relay`, `reflect`, `forward` and `balance` have in common.
 #[derive(Debug, Args)]
 pub struct StandingArgs {
@@ -56,6 +63,25 @@ impl StandingArgs {
     }
 }
 
+/// Reads `0-3`, `0,2` or both; a core may come again.
+///
+/// # Errors
+/// What was expected.
+pub(super) fn cores(text: &str) -> Result<CoreList, String> {
+    let expected = || format!("expected at most {MOST_CORES} cores, as in 0-3 or 0,2");
+    let mut all = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let number = |text: &str| text.parse::<usize>().map_err(|_| expected());
+        let (first, last) = (number(first)?, number(last)?);
+        if last < first || last - first >= MOST_CORES - all.len().min(MOST_CORES) {
+            return Err(expected());
+        }
+        all.extend(first..=last);
+    }
+    Ok(CoreList(all))
+}
+
 fn idle(text: &str) -> Result<Idle, String> {
     match text {
         "spin" => Ok(Idle::Spin),
@@ -83,6 +109,21 @@ pub(super) fn idle_word(idle: Idle) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cores_are_listed_one_by_one_or_from_the_first_to_the_last() {
+        for (text, expected) in [
+            ("3", vec![3]),
+            ("0-3", vec![0, 1, 2, 3]),
+            ("0,2-3,0", vec![0, 2, 3, 0]),
+            ("0-63", (0..64).collect()),
+        ] {
+            assert_eq!(cores(text), Ok(CoreList(expected)));
+        }
+        for text in ["", "a", "1-", "-1", "3-1", "0,", "0-64", "0-63,1"] {
+            assert!(cores(text).unwrap_err().contains("0-3"), "{text}");
+        }
+    }
 
     #[test]
     fn what_an_idle_loop_does_is_read_and_written_the_same_way() {

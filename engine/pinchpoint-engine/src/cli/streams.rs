@@ -105,7 +105,9 @@ impl Source {
                 )]
             }
             Self::Replay(Replayed { file, frames, .. }) => {
-                vec![format!("{file}: {frames} frames are replayed in their order")]
+                vec![format!(
+                    "{file}: {frames} frames are replayed in their order"
+                )]
             }
             Self::Profile(profile) => {
                 let streams = profile.streams.iter();
@@ -165,7 +167,10 @@ fn read_replay(file: &str, source: Option<&str>, both_ways: bool) -> Result<Repl
         file: file.to_owned(),
         source: source.map(str::to_owned),
         frames: frames().count(),
-        longest: frames().map(|frame| natural_bytes(frame)).max().unwrap_or(MIN_SIZE),
+        longest: frames()
+            .map(|frame| natural_bytes(frame))
+            .max()
+            .unwrap_or(MIN_SIZE),
         period_s: sides[0].period_ns as f64 / 1e9,
     })
 }

@@ -93,8 +93,7 @@ fn nothing_back(result: &TrialResult, request: &RunRequest) -> Vec<String> {
             stream.id
         ));
     }
-    let is_replay =
-        |stream: &StreamRequest| matches!(stream.template, Template::Capture { .. });
+    let is_replay = |stream: &StreamRequest| matches!(stream.template, Template::Capture { .. });
     let mut streams = request.streams.iter();
     let unstamped = streams.any(|stream| !stream.stamped && !is_replay(stream));
     if unstamped

@@ -44,14 +44,12 @@ pub(super) fn add_replay(
     let times = Recorded::new(side.offsets_ns, side.period_ns).map(Arc::new);
     let own_fps = times.as_ref().map(|times| times.rate_fps());
     let rate_fps = rate_fps(request, tx_port, program.mean_len(), own_fps, &key)?;
-    let pacer = match (&request.shape, rate_fps, times) {
-        (Shape::Captured {}, Some(rate_fps), Some(times)) => {
-            Pacer::paced(rate_fps, sent_s, 0.0).recorded(times)
-        }
-        _ => {
-            let phase = index as f64 / run.streams.len() as f64;
-            pacer(request, request.id, rate_fps, sent_s, phase, &key)?
-        }
+    let captured = matches!(&request.shape, Shape::Captured {});
+    let pacer = if let (true, Some(rate_fps), Some(times)) = (captured, rate_fps, times) {
+        Pacer::paced(rate_fps, sent_s, 0.0).recorded(times)
+    } else {
+        let phase = index as f64 / run.streams.len() as f64;
+        pacer(request, request.id, rate_fps, sent_s, phase, &key)?
     };
     let part = plan.parts.len();
     plan.parts.push(Part {

@@ -11,11 +11,33 @@ const MAX_RING: u32 = 32_768;
 const MAX_LINK_TIMEOUT_S: f64 = 600.0;
 const MIN_FRAME: usize = 64;
 
-/// What a session opens.
+/// What a session opens, with a core for each worker.
 ///
 /// # Errors
 /// Code `invalid`, naming the key.
 pub fn session(
+    request: &OpenRequest,
+    allowed_cores: &[usize],
+) -> Result<(SessionSpec, Vec<PortSpec>), ErrorReply> {
+    for (k, worker) in request.workers.iter().enumerate() {
+        let before = &request.workers[..k];
+        check(
+            before.iter().all(|other| other.core != worker.core),
+            format!("workers[{k}].core"),
+            format!(
+                "core {} has a worker already; expected one worker per core",
+                worker.core
+            ),
+        )?;
+    }
+    shared_session(request, allowed_cores)
+}
+
+/// The same where workers may share a core.
+///
+/// # Errors
+/// Code `invalid`, naming the key.
+pub fn shared_session(
     request: &OpenRequest,
     allowed_cores: &[usize],
 ) -> Result<(SessionSpec, Vec<PortSpec>), ErrorReply> {
@@ -66,15 +88,6 @@ fn check_workers(request: &OpenRequest, allowed_cores: &[usize]) -> Result<(), E
     )?;
     for (k, worker) in request.workers.iter().enumerate() {
         check_core(worker.core, &format!("workers[{k}].core"), allowed_cores)?;
-        let before = &request.workers[..k];
-        check(
-            before.iter().all(|other| other.core != worker.core),
-            format!("workers[{k}].core"),
-            format!(
-                "core {} has a worker already; expected one worker per core",
-                worker.core
-            ),
-        )?;
         for (n, name) in worker.ports.iter().enumerate() {
             let key = format!("workers[{k}].ports[{n}]");
             let known = request.ports.iter().any(|port| port.name == *name);

@@ -1,6 +1,7 @@
 //! TCP connections over frames, between two ports in memory.
 
 use super::{engine, output, stderr, stdout};
+use nix::sched::{CpuSet, sched_getaffinity};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -28,6 +29,62 @@ fn account(output: &Output) -> Value {
     let text = stdout(output);
     let line = text.strip_prefix("ready\n").unwrap();
     serde_json::from_str(line).unwrap()
+}
+
+/// Four workers on two cores, or on the only one.
+fn four_workers() -> String {
+    let set = sched_getaffinity(Pid::from_raw(0)).unwrap();
+    let cores = (0..CpuSet::count()).filter(|&core| set.is_set(core).unwrap());
+    let cores: Vec<usize> = cores.take(2).collect();
+    let core = |worker: usize| cores[worker % cores.len()].to_string();
+    (0..4).map(core).collect::<Vec<_>>().join(",")
+}
+
+#[test]
+fn four_workers_account_together_for_every_connection() {
+    let cores = four_workers();
+    let several = ["--cores", &cores, "--clients", "16.0.0.1-16.0.0.4"];
+    let told = account(&connect(&[&several[..], &["--late", "--json"]].concat()));
+    let (client, server) = (&told["client"], &told["server"]);
+    for key in ["opened", "established", "answered", "completed"] {
+        assert_eq!(client[key], 200, "{key}: {told}");
+    }
+    for key in ["connect_ns", "answer_ns", "close_ns"] {
+        assert_eq!(client[key]["count"], 200, "{key}: {told}");
+    }
+    for key in ["syns", "requests", "fins"] {
+        assert_eq!(server["backends"][0][key], 200, "{key}: {told}");
+    }
+    assert_eq!(client["backends"], serde_json::json!([200]));
+    let sources = server["sources"]["listed"].as_array().unwrap();
+    assert_eq!(sources.len(), 4, "{told}");
+    assert_eq!(client["reused"], Value::Null);
+    assert_eq!(told["cores"].as_array().unwrap().len(), 4);
+    assert_eq!(told["ports"].as_array().unwrap().len(), 2);
+    assert_eq!(told["handed"]["lost"], 0, "{told}");
+}
+
+#[test]
+fn samples_of_several_workers_are_those_of_all() {
+    let cores = four_workers();
+    let sampled = ["--cores", &cores, "--late", "--sample", "50ms", "--json"];
+    let output = connect(&sampled);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = stdout(&output);
+    let lines = text.strip_prefix("ready\n").unwrap().lines();
+    let told: Vec<Value> = lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let [.., last, account] = &told[..] else {
+        panic!("{text}");
+    };
+    assert_eq!(
+        (&last["type"], &last["opened"]),
+        (&"sample".into(), &200.into())
+    );
+    for key in ["answered", "completed", "backends"] {
+        assert_eq!(last[key], account["client"][key], "{key}: {last}");
+    }
 }
 
 #[test]
@@ -170,6 +227,22 @@ fn samples_show_when_a_backend_was_down() {
 }
 
 #[test]
+fn requests_in_datagrams_are_counted_by_the_backend_that_answered() {
+    let told = account(&connect(&["--work", "udp", "--late", "--json"]));
+    let (client, backend) = (&told["client"], &told["server"]["backends"][0]);
+    for key in ["opened", "answered", "completed"] {
+        assert_eq!(client[key], 200, "{key}: {told}");
+    }
+    assert_eq!(client["backends"], serde_json::json!([200]));
+    assert_eq!(
+        (&backend["requests"], &backend["syns"]),
+        (&200.into(), &0.into())
+    );
+    assert_eq!(client["answer_ns"]["count"], 200);
+    assert_eq!(client["connect_ns"], Value::Null);
+}
+
+#[test]
 fn the_account_is_a_table_for_people() {
     let text = stdout(&connect(&[
         "--requests",
@@ -231,6 +304,7 @@ fn without_a_next_hop_nothing_is_opened_until_it_is_stopped() {
 
 #[test]
 fn servers_by_themselves_say_what_they_answered() {
+    let cores = four_workers();
     let args = [
         "serve",
         "mem:a",
@@ -239,6 +313,8 @@ fn servers_by_themselves_say_what_they_answered() {
         "10.1.0.1:80",
         "--until-eof",
         "--json",
+        "--cores",
+        &cores,
     ];
     let mut command = engine(&args);
     let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -250,6 +326,8 @@ fn servers_by_themselves_say_what_they_answered() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert_eq!(told["client"], Value::Null);
     assert_eq!(told["server"]["backends"][0]["syns"], 0);
+    assert_eq!(told["cores"].as_array().unwrap().len(), 4);
+    assert_eq!(told["handed"], Value::Null, "servers need not");
 }
 
 #[test]
@@ -280,6 +358,33 @@ fn what_cannot_be_opened_names_the_option() {
             "expected an Ethernet address",
         ),
         (vec!["--backend", "10.0.0.100:80"], "there are two"),
+        (
+            vec!["--work", "udp", "--requests", "2"],
+            "--work udp: one request each",
+        ),
+        (vec!["--cores", "3-1"], "as in 0-3 or 0,2"),
+        (vec!["--cores", "0", "--core", "0"], "cannot be used with"),
+        (
+            vec!["--cores", "0,0", "--order", "--json"],
+            "by one core; leave out --cores",
+        ),
+        (
+            vec!["--cores", "0,0", "--client-ports", "1025"],
+            "2 cores for 1 client ports and 1 addresses",
+        ),
+        (
+            vec![
+                "--cores",
+                "0,0",
+                "--client-ports",
+                "1025-1027",
+                "--sequence",
+                "1:2",
+                "--count",
+                "3",
+            ],
+            "add --clients or --client-ports",
+        ),
         (
             vec!["--rate", "1G", "--timeout", "1s", "--count", "1G"],
             "shorten --timeout",

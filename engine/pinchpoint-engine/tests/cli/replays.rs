@@ -34,7 +34,12 @@ fn frame(from: u8, protocol: u8, header: &[u8], payload: usize) -> Vec<u8> {
 
 fn udp(from: u8, payload: u16) -> Vec<u8> {
     let [high, low] = (8 + payload).to_be_bytes();
-    frame(from, 17, &[4, 0, 0, 53, high, low, 1, 1], usize::from(payload))
+    frame(
+        from,
+        17,
+        &[4, 0, 0, 53, high, low, 1, 1],
+        usize::from(payload),
+    )
 }
 
 fn ack(from: u8) -> Vec<u8> {
@@ -46,7 +51,11 @@ fn ack(from: u8) -> Vec<u8> {
 
 /// A question, its answer and an acknowledgment; again after 30 ms.
 fn dialog() -> Vec<(u32, Vec<u8>)> {
-    vec![(0, udp(1, 40)), (10_000_000, udp(2, 60)), (20_000_000, ack(1))]
+    vec![
+        (0, udp(1, 40)),
+        (10_000_000, udp(2, 60)),
+        (20_000_000, ack(1)),
+    ]
 }
 
 /// A file of this test's own, removed at the end.
@@ -70,13 +79,25 @@ impl Drop for Capture {
 #[test]
 fn both_sides_of_a_capture_are_replayed_at_its_times_and_every_frame_is_counted() {
     let capture = Capture::new("both", &pcap(1, &dialog()));
-    let replay = ["--pcap", &capture.0, "--replay", "--source", "10.0.0.1", "--both-ways"];
-    let result = json(&pair(&[&replay[..], &["--rate", "10x", "--time", "300ms", "--json"]].concat()));
+    let replay = [
+        "--pcap",
+        &capture.0,
+        "--replay",
+        "--source",
+        "10.0.0.1",
+        "--both-ways",
+    ];
+    let result = json(&pair(
+        &[&replay[..], &["--rate", "10x", "--time", "300ms", "--json"]].concat(),
+    ));
     for (k, intended) in [(0, 200), (1, 100)] {
         let stream = &result["streams"][k];
         assert_eq!(stream["intended"], intended, "{stream}");
         assert!(stream["received"].as_u64() > Some(0), "{stream}");
-        assert_eq!((&stream["received"], &stream["lost"]), (&stream["sent"], &0.into()));
+        assert_eq!(
+            (&stream["received"], &stream["lost"]),
+            (&stream["sent"], &0.into())
+        );
         assert_eq!(result["ports"][k]["foreign"], 0, "{result}");
     }
     // The acknowledgment carries no signature.
@@ -93,7 +114,9 @@ fn a_replay_lasts_as_long_as_its_capture_and_has_its_sizes() {
     assert_eq!(stream["intended"], 3, "{stream}");
     let mean = stream["bytes_mean"].as_f64().unwrap();
     assert!((mean - (86.0 + 106.0 + 64.0) / 3.0).abs() < 1e-9, "{mean}");
-    let steady = json(&pair(&[&replay[..], &["--rate", "100", "--time", "300ms"]].concat()));
+    let steady = json(&pair(
+        &[&replay[..], &["--rate", "100", "--time", "300ms"]].concat(),
+    ));
     assert_eq!(steady["streams"][0]["intended"], 30, "{steady}");
 }
 
@@ -101,9 +124,14 @@ fn a_replay_lasts_as_long_as_its_capture_and_has_its_sizes() {
 fn payloads_of_unstamped_replays_stay_and_their_frames_are_counted_all_the_same() {
     let capture = Capture::new("plain", &pcap(1, &dialog()));
     let replay = ["--pcap", &capture.0, "--replay", "--unstamped", "--json"];
-    let result = json(&pair(&[&replay[..], &["--rate", "10x", "--time", "300ms"]].concat()));
+    let result = json(&pair(
+        &[&replay[..], &["--rate", "10x", "--time", "300ms"]].concat(),
+    ));
     let stream = &result["streams"][0];
-    assert_eq!((&stream["lost"], &stream["received"]), (&0.into(), &stream["sent"]));
+    assert_eq!(
+        (&stream["lost"], &stream["received"]),
+        (&0.into(), &stream["sent"])
+    );
     assert!(stream["latency"].is_null(), "{stream}");
 }
 
@@ -117,10 +145,22 @@ fn what_cannot_be_replayed_is_told_in_one_line_with_its_frame_and_nothing_is_sen
     for (name, bytes, told) in [
         ("cut", whole[..whole.len() - 5].to_vec(), "frame 3 at byte "),
         ("cooked", pcap(113, &dialog()), "byte 20: link type 113"),
-        ("back", pcap(1, &backwards), "frame 3: captured 10000000 ns before frame 2"),
-        ("long", pcap(1, &long), "frame 1 of 10046 bytes: its ports carry"),
+        (
+            "back",
+            pcap(1, &backwards),
+            "frame 3: captured 10000000 ns before frame 2",
+        ),
+        (
+            "long",
+            pcap(1, &long),
+            "frame 1 of 10046 bytes: its ports carry",
+        ),
         ("empty", pcap(1, &[]), "the capture holds no frame"),
-        ("alone", pcap(1, &alone), "only a capture of frames at different times"),
+        (
+            "alone",
+            pcap(1, &alone),
+            "only a capture of frames at different times",
+        ),
     ] {
         let capture = Capture::new(name, &bytes);
         let failed = pair(&["--pcap", &capture.0, "--replay"]);
@@ -137,13 +177,26 @@ fn sides_that_nobody_has_or_that_are_not_told_apart_are_refused() {
     let capture = Capture::new("sides", &pcap(1, &dialog()));
     let replay = ["--pcap", &capture.0, "--replay"];
     for (more, told) in [
-        (vec!["--both-ways"], "--both-ways: --source says which frames"),
-        (vec!["--source", "10.0.0.0/33"], "--source: expected an IP address or network"),
-        (vec!["--source", "10.9.0.0/16"], "holds no frame of that side"),
+        (
+            vec!["--both-ways"],
+            "--both-ways: --source says which frames",
+        ),
+        (
+            vec!["--source", "10.0.0.0/33"],
+            "--source: expected an IP address or network",
+        ),
+        (
+            vec!["--source", "10.9.0.0/16"],
+            "holds no frame of that side",
+        ),
         (vec!["--flows", "5"], "cannot be used with"),
     ] {
         let failed = pair(&[&replay[..], &more].concat());
         assert_eq!(failed.status.code(), Some(2), "{more:?}");
-        assert!(stderr(&failed).contains(told), "{more:?}: {}", stderr(&failed));
+        assert!(
+            stderr(&failed).contains(told),
+            "{more:?}: {}",
+            stderr(&failed)
+        );
     }
 }

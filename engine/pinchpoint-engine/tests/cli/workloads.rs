@@ -21,6 +21,21 @@ fn workloads_are_told_as_a_table_or_as_the_result_line() {
 }
 
 #[test]
+fn a_stream_of_datagrams_tells_what_was_lost() {
+    let args = ["stream", "--udp", "--rate", "1k", "--time", "100ms"];
+    let table = output(&args);
+    assert_eq!(table.status.code(), Some(0), "{}", stderr(&table));
+    assert!(stdout(&table).contains("lost share"), "{}", stdout(&table));
+    let result = json(&output(&[&args[..], &["--json"]].concat()));
+    let run = &result["runs"][0];
+    let count = |key: &str| run[key].as_u64().unwrap();
+    let sent = count("intended") - count("shortfall");
+    assert_eq!(count("transactions") + count("failed"), sent);
+    assert_eq!(run["failures"]["timeout"], run["failed"]);
+    assert_eq!(count("received_bytes"), 1472 * count("transactions"));
+}
+
+#[test]
 fn a_workload_that_cannot_be_names_option_or_requirement() {
     for (args, status, told) in [
         (
@@ -33,7 +48,12 @@ fn a_workload_that_cannot_be_names_option_or_requirement() {
             2,
             "--address: listen: expected an address that the client can reach",
         ),
-        (vec!["stream", "--udp"], 2, "unexpected argument '--udp'"),
+        (vec!["stream", "--rate", "5"], 2, "--udp"),
+        (
+            vec!["stream", "--udp", "--write", "4"],
+            2,
+            "expected 5 to 65507",
+        ),
         (
             vec!["crr", "--close", "nobody"],
             2,

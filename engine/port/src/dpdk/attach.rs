@@ -2,12 +2,12 @@
 //!
 //! A vhost-user port in server mode listens on a socket and, in its driver's
 //! probe, blocks until a client connects. So the probe runs in a thread of its
-//! own, and when patience is over a client that hangs up at once makes it fail.
+//! own, and after the deadline a client that hangs up at once makes it fail.
 //! A client that hangs up before that, as a busy switch does, connects again:
-//! the probe is repeated while there is patience.
+//! the probe is repeated until the deadline.
 
 use super::{eal, ffi, strerror};
-use crate::{OpenError, Patience};
+use crate::{Deadline, OpenError};
 use nix::errno::Errno;
 use nix::sys::socket::{
     AddressFamily, Shutdown, SockFlag, SockType, UnixAddr, accept, getsockname, getsockopt,
@@ -24,21 +24,21 @@ const HANG_UP_EVERY: Duration = Duration::from_millis(50);
 /// How long a driver may take beside any wait for its other end: those of NICs
 /// load firmware.
 const PROBE: Duration = Duration::from_secs(5);
-/// How long a driver may take to notice that its probe was given up.
-const GIVING_UP: Duration = Duration::from_secs(1);
+/// How long a driver may take to notice that its probe is to end.
+const ENDING: Duration = Duration::from_secs(1);
 
 /// Probes the device `devargs`; returns its ethdev port id.
-pub(super) fn attach(devargs: &str, patience: Patience<'_>) -> Result<u16, OpenError> {
+pub(super) fn attach(devargs: &str, deadline: Deadline<'_>) -> Result<u16, OpenError> {
     let text = CString::new(devargs).map_err(|_| OpenError::new("device contains a zero byte"))?;
     let socket = server_socket(devargs);
     if let Some(path) = socket {
         remove_stale(path);
     }
     loop {
-        let probed = probe(devargs, text.clone(), socket, patience)?;
+        let probed = probe(devargs, text.clone(), socket, deadline)?;
         match (probed, socket) {
             (Ok(id), _) => return Ok(id),
-            (Err(_), Some(path)) if !patience.is_over() => {
+            (Err(_), Some(path)) if !deadline.is_over() => {
                 stop_listening(path);
                 std::thread::sleep(HANG_UP_EVERY);
             }
@@ -48,12 +48,12 @@ pub(super) fn attach(devargs: &str, patience: Patience<'_>) -> Result<u16, OpenE
 }
 
 /// One probe of the device; returns its port, or the driver's failure. An error
-/// once patience is over.
+/// once the deadline has passed.
 fn probe(
     devargs: &str,
     text: CString,
     socket: Option<&Path>,
-    patience: Patience<'_>,
+    deadline: Deadline<'_>,
 ) -> Result<Result<u16, c_int>, OpenError> {
     let probe = std::thread::spawn(move || {
         let mut id = 0;
@@ -65,13 +65,13 @@ fn probe(
     let mut gave_up = None;
     while !probe.is_finished() {
         std::thread::sleep(POLL);
-        let leaving = patience.cancelled.load(Ordering::Relaxed);
+        let leaving = deadline.cancelled.load(Ordering::Relaxed);
         let in_time = socket.is_none() && begun.elapsed() < PROBE && !leaving;
-        if !patience.is_over() || in_time {
+        if !deadline.is_over() || in_time {
             continue;
         }
         let since = *gave_up.get_or_insert_with(Instant::now);
-        if since.elapsed() > GIVING_UP {
+        if since.elapsed() > ENDING {
             // It cannot be ended. Its thread ends with the process.
             eal::leave_waiting(devargs);
             return Err(no_answer(devargs, begun.elapsed()));

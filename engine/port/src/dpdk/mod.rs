@@ -8,9 +8,10 @@
 mod attach;
 mod eal;
 mod ffi;
+mod numa;
 
 use crate::ahead::{AHEAD, prefetch_frame};
-use crate::{BURST, OpenError, Patience, Port, PortSpec, SessionSpec, Sink, Source};
+use crate::{BURST, Deadline, OpenError, Port, PortSpec, SessionSpec, Sink, Source, sched};
 use ffi::{Info, Mbuf, Mempool, Xstat, XstatName};
 use pinchpoint_wire::ethernet::Mac;
 use std::ffi::{CStr, c_char, c_int, c_uint};
@@ -178,13 +179,16 @@ unsafe impl Send for DpdkPort {}
 pub(crate) fn open(
     session: &SessionSpec,
     specs: &[&PortSpec],
-    patience: Patience<'_>,
+    deadline: Deadline<'_>,
 ) -> Result<Vec<Vec<DpdkPort>>, OpenError> {
     eal::init(session)?;
+    if let Some(warning) = numa::warning(&session.worker_cores, sched::numa_node) {
+        eprintln!("pinchpoint-engine: warning: {warning}");
+    }
     let workers = session.worker_cores.len();
     let pool = Arc::new(Pool::new(specs, workers, session.longest_frame)?);
     let open = |spec: &&PortSpec| {
-        let device = Device::open(spec, &pool, patience).map_err(|error| error.at(&spec.name))?;
+        let device = Device::open(spec, &pool, deadline).map_err(|error| error.at(&spec.name))?;
         let device = Arc::new(device);
         let queue = |queue| DpdkPort::new(&device, queue);
         Ok((0..spec.queues).map(queue).collect())
@@ -206,9 +210,9 @@ impl DpdkPort {
 }
 
 impl Device {
-    fn open(spec: &PortSpec, pool: &Arc<Pool>, patience: Patience<'_>) -> Result<Self, OpenError> {
+    fn open(spec: &PortSpec, pool: &Arc<Pool>, deadline: Deadline<'_>) -> Result<Self, OpenError> {
         let mut device = Self {
-            id: attach::attach(&spec.device, patience)?,
+            id: attach::attach(&spec.device, deadline)?,
             mode: String::new(),
             mac: None,
             is_vdev: false,

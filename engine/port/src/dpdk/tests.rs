@@ -25,11 +25,11 @@ fn open_one(device: &str, queues: u16) -> Vec<DpdkPort> {
         tx_ring: 64,
         queues,
     };
-    let patience = Patience {
+    let deadline = Deadline {
         until: Instant::now() + Duration::from_secs(60),
         cancelled: &AtomicBool::new(false),
     };
-    open(&session, &[&spec], patience).unwrap().remove(0)
+    open(&session, &[&spec], deadline).unwrap().remove(0)
 }
 
 #[test]
@@ -154,12 +154,12 @@ fn a_client_that_connects_again_at_once_is_served_or_hung_up() {
     let path = std::env::temp_dir().join(format!("pp-again-{}.sock", std::process::id()));
     let leaving = AtomicBool::new(false);
     let device = format!("net_virtio_user9,path={},server=1", path.display());
-    let patience = Patience {
+    let deadline = Deadline {
         until: Instant::now() + Duration::from_secs(60),
         cancelled: &leaving,
     };
     let unanswered = std::thread::scope(|scope| {
-        let engine = scope.spawn(|| attach::attach(&device, patience));
+        let engine = scope.spawn(|| attach::attach(&device, deadline));
         let unanswered = (0..20).find(|_| {
             let mut client = connects_at_once(&path);
             let limit = Some(Duration::from_secs(10));

@@ -39,6 +39,7 @@ fn apart(
             thread::sleep(MS);
         }
         thread::sleep(after);
+        assert!(!served.is_finished(), "it serves until it is stopped");
         serving.stop();
         (ran.join().unwrap().unwrap(), served.join().unwrap())
     })
@@ -94,7 +95,7 @@ fn a_server_counts_streams_in_a_window_of_its_own_clock() {
                 && first.get_or_insert_with(Instant::now).elapsed() >= work.warm_up
                 && received > *before.get_or_insert(received)
         };
-        let (outcome, served) = apart(&work, &work, has_counted, Duration::ZERO);
+        let (outcome, served) = apart(&work, &work, has_counted, 200 * MS);
         assert_eq!(outcome.status, Status::Stopped, "{:?}", outcome.reason);
         let run = &outcome.runs[0];
         assert!(

@@ -26,6 +26,33 @@ fn streams_are_counted_where_they_arrive() {
 }
 
 #[test]
+fn datagrams_of_a_stream_arrive_or_are_lost() {
+    for (connections, rate_tps) in [(1, Some(1_000.0)), (3, Some(500.0)), (3, None)] {
+        let work = Workload {
+            connections,
+            rate_tps,
+            request_bytes: 100,
+            ..work(Kind::Stream, Transport::Udp)
+        };
+        let outcome = outcome(&work);
+        assert_eq!(outcome.status, Status::Completed, "{:?}", outcome.reason);
+        let run = &outcome.runs[0];
+        let each = run.connections.iter().map(|one| one.received_bytes);
+        assert_eq!(each.sum::<u64>(), run.received_bytes);
+        assert_eq!(run.received_bytes, 100 * run.transactions);
+        assert_eq!(run.faults.total(), run.faults.timeout);
+        assert!(run.transactions > 0 && run.latency.is_empty());
+        let Some(intended) = run.intended else {
+            continue;
+        };
+        // So few that all fit into the receiver's buffer, however long it stands still.
+        let sent = intended - run.shortfall.unwrap();
+        assert_eq!((run.transactions, run.faults.timeout), (sent, 0));
+        assert_eq!(run.failed_share(), Some(0.0));
+    }
+}
+
+#[test]
 fn a_stop_ends_every_kind_at_once_with_the_counts_so_far() {
     for (kind, connections) in [
         (Kind::Rr, 1),

@@ -54,7 +54,10 @@ fn errors_of_layers_and_fields_name_the_key() {
         ),
         (vec![eth(), mpls(1 << 20)], "layers[1].mpls.label"),
         (vec![eth(), nsh(4)], "layers[1].nsh.context"),
-        (vec![eth(), ip4(0), udp(1), gtpu(Some(64))], "layers[3].gtpu.qfi"),
+        (
+            vec![eth(), ip4(0), udp(1), gtpu(Some(64))],
+            "layers[3].gtpu.qfi",
+        ),
         (vec![eth(), mpls(1), eth()], "layers[2]"),
     ] {
         let error = FrameProgram::new(&spec(layers, Sizes::Fixed(200), vec![])).unwrap_err();

@@ -57,6 +57,14 @@ impl Answered {
         }
     }
 
+    /// Adds what another core's connections had, which have tuples of their own.
+    pub fn merge(&mut self, other: &Self) {
+        add(&mut self.backends, &other.backends);
+        self.local.merge(&other.local);
+        add(&mut self.tuples.kept, &other.tuples.kept);
+        add(&mut self.tuples.left, &other.tuples.left);
+    }
+
     /// Connections by backend, up to the last that answered any; the last of
     /// [`MOST_BACKENDS`] has those of all beyond it.
     pub fn backends(&self) -> &[u64] {
@@ -76,6 +84,14 @@ impl Answered {
     /// Connections that another backend answered than the one before of the same tuple, by the one before.
     pub fn left(&self) -> &[u64] {
         used(&self.tuples.left)
+    }
+}
+
+/// Adds counts place by place; there may be more of them than before.
+pub(super) fn add(sums: &mut Vec<u64>, counts: &[u64]) {
+    sums.resize(sums.len().max(counts.len()), 0);
+    for (sum, count) in sums.iter_mut().zip(counts) {
+        *sum += count;
     }
 }
 

@@ -1,6 +1,8 @@
 //! The client: opens connections as they are due and accounts for each.
 
 mod closing;
+mod cores;
+mod datagram;
 mod timed;
 
 use super::answered::Answered;
@@ -11,7 +13,7 @@ use super::payload::{Answer, NOBODY};
 use super::plan::{Place, Plan, Work};
 use super::reuse::Reuse;
 use super::schedule::{Pace, Schedule};
-use super::segment::{ACK, Content, FIN, Incoming, Outgoing, RST, SYN};
+use super::segment::{ACK, Content, DATAGRAM, FIN, Incoming, Outgoing, RST, SYN};
 use super::sender::{Sender, Syns};
 use super::timers::{Timer, timers};
 use pinchpoint_wire::ethernet::Mac;
@@ -148,8 +150,14 @@ impl Client {
     #[inline(always)]
     pub fn opened(&mut self, count: u64) {
         self.counts.open(count);
+        // One that has sent its datagram waits for nothing but the answer.
+        let state = if self.sender.plan.mix.is_datagrams() {
+            State::Established
+        } else {
+            State::Opened
+        };
         for _ in 0..count {
-            self.outstanding.push(State::Opened);
+            self.outstanding.push(state);
             self.next = self.sender.plan.after(self.next);
         }
     }
@@ -157,37 +165,6 @@ impl Client {
     /// The port did not take `count` segments.
     pub fn unsent(&mut self, count: u64) {
         self.counts.unsent += count;
-    }
-
-    /// Gives up the next `excess` connections, at no cost for each without timers, which walk over
-    /// them: a client that is asked for more than it can open does not open fewer for that.
-    #[inline(never)]
-    fn skip(&mut self, excess: u64) {
-        let skipped = excess.min(self.outstanding.room());
-        self.counts.shortfall += skipped;
-        self.outstanding.skip(skipped);
-        self.next = self.sender.plan.place(self.outstanding.next());
-    }
-
-    #[inline(always)]
-    fn expire(&mut self, now_ns: u64) {
-        let lasting_ns = self.schedule.lasting_ns();
-        while let Some((n, state)) = self.outstanding.oldest() {
-            if state == State::Ended {
-                self.outstanding.pop_ended();
-                continue;
-            }
-            if now_ns < self.planned_ns(n) + lasting_ns {
-                return;
-            }
-            self.counts.unfinished -= 1;
-            *match state {
-                State::Opened => &mut self.counts.timed_out_connecting,
-                State::Established => &mut self.counts.timed_out_answering,
-                _ => &mut self.counts.timed_out_closing,
-            } += 1;
-            self.outstanding.pop();
-        }
     }
 
     #[inline(always)]
@@ -217,6 +194,10 @@ impl Client {
         if state == State::Ended {
             return self.after_the_end(&arrived);
         }
+        if segment.has(DATAGRAM) {
+            self.on_datagram(&arrived);
+            return None;
+        }
         if segment.has(RST) {
             self.end(place.n);
             let refused = state == State::Opened;
@@ -240,6 +221,8 @@ impl Client {
         let plan = &self.sender.plan;
         let found = if segment.has(ACK) {
             plan.find(segment.dst, segment.ack, self.next)
+        } else if segment.has(DATAGRAM) {
+            self.find_datagram(segment)
         } else {
             // A reset without an acknowledgment says only whose it is.
             let place = plan.newest_of(segment.dst, self.next);

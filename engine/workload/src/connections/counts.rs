@@ -62,6 +62,59 @@ impl Counts {
         self.timed_out_connecting + self.timed_out_answering + self.timed_out_closing
     }
 
+    /// Adds those of another core. The most that were open at once are then the sum of what each
+    /// core had at most, which all together had at most.
+    pub fn merge(&mut self, other: &Self) {
+        let Self {
+            opened,
+            shortfall,
+            established,
+            answered,
+            completed,
+            refused,
+            reset,
+            timed_out_connecting,
+            timed_out_answering,
+            timed_out_closing,
+            unfinished,
+            most_open,
+            retransmitted,
+            duplicated,
+            early,
+            stale,
+            late,
+            foreign,
+            wrong_payload,
+            wrong_backend,
+            toa_right,
+            toa_wrong,
+            unsent,
+        } = other;
+        self.opened += opened;
+        self.shortfall += shortfall;
+        self.established += established;
+        self.answered += answered;
+        self.completed += completed;
+        self.refused += refused;
+        self.reset += reset;
+        self.timed_out_connecting += timed_out_connecting;
+        self.timed_out_answering += timed_out_answering;
+        self.timed_out_closing += timed_out_closing;
+        self.unfinished += unfinished;
+        self.most_open += most_open;
+        self.retransmitted += retransmitted;
+        self.duplicated += duplicated;
+        self.early += early;
+        self.stale += stale;
+        self.late += late;
+        self.foreign += foreign;
+        self.wrong_payload += wrong_payload;
+        self.wrong_backend += wrong_backend;
+        self.toa_right += toa_right;
+        self.toa_wrong += toa_wrong;
+        self.unsent += unsent;
+    }
+
     pub(super) fn open(&mut self, count: u64) {
         self.opened += count;
         self.unfinished += count;
@@ -79,6 +132,15 @@ pub struct Times {
     pub answer: LatencyRecorder,
     /// The other side's FIN.
     pub close: LatencyRecorder,
+}
+
+impl Times {
+    /// Adds those of another core.
+    pub fn merge(&mut self, other: &Self) {
+        self.connect.merge(other.connect.clone());
+        self.answer.merge(other.answer.clone());
+        self.close.merge(other.close.clone());
+    }
 }
 
 impl Default for Times {

@@ -1,4 +1,4 @@
-//! TCP connections over frames, without a socket for each.
+//! TCP connections, and requests in datagrams, over frames, without a socket for each.
 //!
 //! | module | what it is |
 //! |---|---|
@@ -15,9 +15,11 @@
 //! | [`client`] | opens connections and accounts for each |
 //! | `reuse` | whether a backend cannot tell two of them apart |
 //! | [`server`] | answers every segment from the segment alone |
+//! | [`parts`] | the connections of one client on several cores |
 //! | [`outages`] | when backends are down |
 //! | [`samples`] | counts at regular times |
 //! | [`work`] | both as a workload of one core |
+//! | `account` | the accounts of several cores as one |
 //!
 //! Either end knows how far a connection is from the acknowledgment of its own
 //! sequence numbers, and trusts no others: a balancer in full-NAT rewrites those
@@ -28,6 +30,7 @@
 //! client only where it was told to. A lost segment that is not repeated ends its
 //! connection by time-out, at the stage that lost it.
 
+mod account;
 pub mod answered;
 pub mod client;
 pub mod counts;
@@ -35,6 +38,7 @@ pub mod end;
 pub mod order;
 pub mod outages;
 pub mod outstanding;
+pub mod parts;
 pub mod payload;
 pub mod plan;
 mod reuse;
@@ -46,6 +50,8 @@ pub mod server;
 pub mod timers;
 pub mod work;
 
+#[cfg(test)]
+mod datagram_tests;
 #[cfg(test)]
 pub(crate) mod doubles;
 #[cfg(test)]

@@ -18,6 +18,11 @@ pub const NOBODY: u16 = u16::MAX;
 const REQUEST: [u8; 4] = *b"PPRQ";
 const ANSWER: [u8; 4] = *b"PPAN";
 
+/// Whether these bytes begin as a request or an answer.
+pub(super) fn is_own(bytes: &[u8]) -> bool {
+    bytes.starts_with(&REQUEST) || bytes.starts_with(&ANSWER)
+}
+
 /// A request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {

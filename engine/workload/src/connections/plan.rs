@@ -1,7 +1,7 @@
 //! Connection number *n*: its tuple and its first sequence number. Both are computed;
 //! nothing is stored.
 
-use super::end::{End, bits};
+use super::end::{End, bits, ip};
 use std::net::IpAddr;
 
 /// What is done with a connection.
@@ -16,6 +16,8 @@ pub enum Work {
     /// A handshake, requests with their answers, one after the other, and FINs from
     /// both sides.
     Request,
+    /// One request and its answer, as datagrams: what DNS does.
+    Datagram,
 }
 
 /// Which share of the connections is treated how.
@@ -27,7 +29,7 @@ pub struct Mix {
     only: Option<Work>,
 }
 
-/// What a [`Mix`] is made of, in its order.
+/// What a [`Mix`] is made of, in its order; datagrams do not mix.
 pub const KINDS: [Work; 4] = [Work::Syn, Work::Abandon, Work::Reset, Work::Request];
 
 impl Mix {
@@ -49,6 +51,20 @@ impl Mix {
         let (first, _) = used.next()?;
         let only = used.next().is_none().then_some(first);
         Some(Self { ends, only })
+    }
+
+    /// All are datagrams.
+    pub fn datagrams() -> Self {
+        Self {
+            ends: [0; KINDS.len()],
+            only: Some(Work::Datagram),
+        }
+    }
+
+    /// Whether all are datagrams; otherwise none is.
+    #[inline(always)]
+    pub fn is_datagrams(&self) -> bool {
+        self.only == Some(Work::Datagram)
     }
 
     #[inline(always)]
@@ -123,6 +139,38 @@ impl Plan {
     /// Different five-tuples.
     pub fn tuples(&self) -> u64 {
         u64::from(self.client_count) * u64::from(self.port_count)
+    }
+
+    /// What core number `core` of `cores` has of this plan: its share of the client's ports, or
+    /// of the addresses where there are too few ports; none if there are too few of both.
+    pub fn part(&self, core: u32, cores: u32) -> Option<Self> {
+        let share = |count: u32| {
+            let before = |core: u32| (u64::from(count) * u64::from(core) / u64::from(cores)) as u32;
+            (before(core), before(core + 1) - before(core))
+        };
+        // Connections of one number differ from core to core.
+        let key = mix(self.key.wrapping_add(core.into()));
+        if self.port_count >= cores {
+            let (first, port_count) = share(self.port_count);
+            let ports = self.ports.wrapping_add(first as u16);
+            Some(Self {
+                ports,
+                port_count,
+                key,
+                ..*self
+            })
+        } else if self.client_count >= cores {
+            let (first, client_count) = share(self.client_count);
+            let clients = ip(bits(self.clients).wrapping_add(first.into()));
+            Some(Self {
+                clients,
+                client_count,
+                key,
+                ..*self
+            })
+        } else {
+            None
+        }
     }
 
     /// Connection number 0.
@@ -274,6 +322,14 @@ impl Plan {
     pub fn newest_of(&self, at: End, next: Place) -> Option<Place> {
         let before = || self.known(at, next.round.checked_sub(1)?, next);
         self.known(at, next.round, next).or_else(before)
+    }
+
+    /// Whether one of its tuples has this client's end.
+    #[inline(always)]
+    pub fn has_end(&self, at: End) -> bool {
+        let address = at.bits.wrapping_sub(bits(self.clients));
+        let port = u32::from(at.port.wrapping_sub(self.ports));
+        address < self.client_count.into() && port < self.port_count
     }
 
     /// Whether a client has that address.

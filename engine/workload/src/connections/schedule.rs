@@ -32,6 +32,17 @@ pub struct Schedule {
 }
 
 impl Schedule {
+    /// What core number `core` of `cores` has of it: every `cores`-th connection, from number `core` on.
+    #[must_use]
+    pub fn part(&self, core: u32, cores: u32) -> Self {
+        let (core, cores) = (u64::from(core), u64::from(cores));
+        Self {
+            rate: self.rate / cores as f64,
+            count: (self.count + cores - 1 - core) / cores,
+            ..*self
+        }
+    }
+
     /// The longest that a connection lasts from when it is due.
     pub fn lasting_ns(&self) -> u64 {
         self.timeout_ns + self.hold_ns
@@ -58,6 +69,8 @@ pub struct Pace {
     ramp_ns: f64,
     /// Connections of the ramp.
     ramped: f64,
+    /// How much later than at once the first one is due, in connections.
+    phase: f64,
 }
 
 impl Pace {
@@ -70,13 +83,21 @@ impl Pace {
             interval_ns,
             ramp_ns,
             ramped: ramp_ns / interval_ns / 2.0,
+            phase: 0.0,
         }
+    }
+
+    /// The same, where each connection takes the place between it and the next that `phase`, less
+    /// than 1, says: those of several cores take turns.
+    #[must_use]
+    pub fn in_phase(self, phase: f64) -> Self {
+        Self { phase, ..self }
     }
 
     /// When connection `n` is due, since the start.
     #[inline(always)]
     pub fn planned_ns(&self, n: u64) -> u64 {
-        let n = n as f64;
+        let n = n as f64 + self.phase;
         if n < self.ramped {
             return (2.0 * n * self.interval_ns * self.ramp_ns).sqrt() as u64;
         }
@@ -87,10 +108,15 @@ impl Pace {
     #[inline(always)]
     pub fn due(&self, passed_ns: u64) -> u64 {
         let passed_ns = passed_ns as f64;
-        if passed_ns < self.ramp_ns {
-            return (self.ramped * (passed_ns / self.ramp_ns).powi(2)) as u64 + 1;
+        let due = if passed_ns < self.ramp_ns {
+            self.ramped * (passed_ns / self.ramp_ns).powi(2)
+        } else {
+            self.rate * (passed_ns - self.ramp_ns / 2.0) / SECOND_NS
+        };
+        if due < self.phase {
+            return 0;
         }
-        (self.rate * (passed_ns - self.ramp_ns / 2.0) / SECOND_NS) as u64 + 1
+        (due - self.phase) as u64 + 1
     }
 }
 
@@ -109,6 +135,38 @@ mod tests {
             let slack_ns = 2 + (1e-9 * planned_ns as f64) as u64;
             prop_assert!(pace.due(planned_ns.saturating_sub(slack_ns)) <= n);
             prop_assert!(pace.due(planned_ns + slack_ns) > n);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn cores_take_turns_and_open_as_many_together_as_one_would(
+            rate in 1.0..1e6f64, ramp_ns in 0..2_000_000_000u64, n in 0..100_000u64, cores in 1..9u32, count in 0..1_000u64,
+        ) {
+            let whole = Schedule { rate, ramp_ns, count, ..schedule() };
+            let parts: Vec<_> = (0..cores).map(|core| whole.part(core, cores)).collect();
+            prop_assert_eq!(parts.iter().map(|part| part.count).sum::<u64>(), count);
+            // Connection n of all is one of the core whose turn it is, at the same time.
+            let core = (n % u64::from(cores)) as u32;
+            let phase = f64::from(core) / f64::from(cores);
+            let own = Pace::new(parts[core as usize].rate, ramp_ns).in_phase(phase);
+            let planned_ns = Pace::new(rate, ramp_ns).planned_ns(n);
+            let apart_ns = own.planned_ns(n / u64::from(cores)).abs_diff(planned_ns);
+            prop_assert!(apart_ns <= 2 + (1e-9 * planned_ns as f64) as u64, "{} ns", apart_ns);
+        }
+    }
+
+    fn schedule() -> Schedule {
+        Schedule {
+            rate: 1.0,
+            ramp_ns: 0,
+            count: 1,
+            timeout_ns: 1,
+            hold_ns: 0,
+            hold_before: 0,
+            retry: Retry::default(),
+            server_closes: false,
+            opens_late: false,
         }
     }
 

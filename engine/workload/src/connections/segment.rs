@@ -1,10 +1,10 @@
-//! One TCP segment over IPv4 or IPv6 in an Ethernet frame, read and written.
+//! One TCP segment, or a datagram of ours, over IPv4 or IPv6 in an Ethernet frame, read and written.
 
 use super::end::End;
-use super::payload::{Answer, Request};
+use super::payload::{self, Answer, Request};
 use pinchpoint_wire::checksum::Address;
 use pinchpoint_wire::ethernet::{self, Frame, Mac};
-use pinchpoint_wire::{FCS_LEN, ipv4, ipv6, tcp};
+use pinchpoint_wire::{FCS_LEN, ipv4, ipv6, tcp, udp};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The sender will send no more.
@@ -18,6 +18,9 @@ pub const PSH: u16 = 0x08;
 /// The acknowledgment number counts.
 pub const ACK: u16 = 0x10;
 
+/// No control bit, of which TCP has twelve: it is a UDP datagram, without numbers, window and options.
+pub const DATAGRAM: u16 = 0x8000;
+
 const MIN_FRAME: usize = 64 - FCS_LEN;
 /// Maximum segment size 1,460, and 1,440 over IPv6 (RFC 9293 section 3.7.1).
 const MSS_V4: [u8; 4] = [2, 4, 0x05, 0xb4];
@@ -25,6 +28,7 @@ const MSS_V6: [u8; 4] = [2, 4, 0x05, 0xa0];
 const TTL: u8 = 64;
 /// What all segments over IPv4 begin with.
 const IPV4: ipv4::Template = ipv4::Template::new(TTL, ipv4::PROTOCOL_TCP);
+const IPV4_UDP: ipv4::Template = ipv4::Template::new(TTL, ipv4::PROTOCOL_UDP);
 const WINDOW: u16 = 0xffff;
 /// The TCP option in which a full-NAT balancer tells a backend the client's address.
 const TOA: u8 = 254;
@@ -34,7 +38,7 @@ const TOA_V6_LEN: u8 = 20;
 /// Why a frame is no segment that can be judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unfit {
-    /// It is no TCP over IPv4 or IPv6.
+    /// It is neither TCP over IPv4 or IPv6 nor a datagram of ours.
     Other,
     /// A header does not fit.
     Malformed,
@@ -120,7 +124,8 @@ impl<'a> Incoming<'a> {
     #[inline(always)]
     fn read_v4(macs: (Mac, Mac), bytes: &'a [u8]) -> Result<Self, Unfit> {
         let packet = ipv4::Packet::new_checked(bytes).map_err(|_| Unfit::Malformed)?;
-        if packet.protocol() != ipv4::PROTOCOL_TCP {
+        let protocol = packet.protocol();
+        if protocol != ipv4::PROTOCOL_TCP && !is_own(protocol, packet.payload()) {
             return Err(Unfit::Other);
         }
         if packet.is_fragment() {
@@ -131,13 +136,17 @@ impl<'a> Incoming<'a> {
         }
         let (src, dst) = (packet.src(), packet.dst());
         let ends = |ports: (u16, u16)| (End::new(src, ports.0), End::new(dst, ports.1));
+        if protocol == ipv4::PROTOCOL_UDP {
+            return Self::read_datagram(macs, packet.payload(), (src, dst), ends);
+        }
         Self::read_segment(macs, packet.payload(), (src, dst), ends)
     }
 
     #[inline(never)]
     fn read_v6(macs: (Mac, Mac), bytes: &'a [u8]) -> Result<Self, Unfit> {
         let packet = ipv6::Packet::new_checked(bytes).map_err(|_| Unfit::Malformed)?;
-        if packet.protocol() != ipv4::PROTOCOL_TCP {
+        let protocol = packet.protocol();
+        if protocol != ipv4::PROTOCOL_TCP && !is_own(protocol, packet.payload()) {
             return Err(Unfit::Other);
         }
         if packet.is_fragment() {
@@ -150,7 +159,36 @@ impl<'a> Incoming<'a> {
         if first.v4().is_some() || last.v4().is_some() {
             return Err(Unfit::Malformed);
         }
+        if protocol == ipv4::PROTOCOL_UDP {
+            return Self::read_datagram(macs, packet.payload(), (src, dst), ends);
+        }
         Self::read_segment(macs, packet.payload(), (src, dst), ends)
+    }
+
+    #[inline(never)]
+    fn read_datagram<A: Address>(
+        (from, to): (Mac, Mac),
+        bytes: &'a [u8],
+        (src, dst): (A, A),
+        ends: impl Fn((u16, u16)) -> (End, End),
+    ) -> Result<Self, Unfit> {
+        let datagram = udp::Datagram::new_checked(bytes).map_err(|_| Unfit::Malformed)?;
+        if !datagram.verify_checksum(src, dst) {
+            return Err(Unfit::Checksum);
+        }
+        let (src, dst) = ends((datagram.src(), datagram.dst()));
+        Ok(Self {
+            from,
+            to,
+            src,
+            dst,
+            seq: 0,
+            ack: 0,
+            flags: DATAGRAM,
+            window: 0,
+            options: &[],
+            payload: datagram.payload(),
+        })
     }
 
     #[inline(always)]
@@ -216,7 +254,18 @@ impl<'a> Incoming<'a> {
     }
 }
 
+/// Whether a packet of this protocol is a datagram that one of our ends sent, by its first bytes.
+fn is_own(protocol: u8, bytes: &[u8]) -> bool {
+    let content = bytes.get(udp::HEADER_LEN..);
+    protocol == ipv4::PROTOCOL_UDP && content.is_some_and(payload::is_own)
+}
+
 impl Outgoing {
+    #[inline(always)]
+    fn is_datagram(&self) -> bool {
+        self.flags == DATAGRAM
+    }
+
     #[inline(always)]
     fn options(&self) -> &'static [u8] {
         match self.flags & SYN {
@@ -236,7 +285,12 @@ impl Outgoing {
 
     #[inline(always)]
     fn segment_len(&self) -> usize {
-        tcp::HEADER_LEN + self.options().len() + self.content_len()
+        let header = if self.is_datagram() {
+            udp::HEADER_LEN
+        } else {
+            tcp::HEADER_LEN + self.options().len()
+        };
+        header + self.content_len()
     }
 
     /// Bytes of its frame, without check sequence.
@@ -278,7 +332,8 @@ impl Outgoing {
     #[inline(always)]
     fn write_v4(&self, (src, dst): (Ipv4Addr, Ipv4Addr), out: &mut [u8]) {
         let (header, rest) = out.split_first_chunk_mut().expect("room for a header");
-        IPV4.emit(header, (src, dst), self.segment_len() as u16);
+        let template = if self.is_datagram() { IPV4_UDP } else { IPV4 };
+        template.emit(header, (src, dst), self.segment_len() as u16);
         self.write_segment((src, dst), rest);
     }
 
@@ -292,7 +347,11 @@ impl Outgoing {
             hop_limit: TTL,
             traffic_class: 0,
             flow_label: 0,
-            next_header: ipv4::PROTOCOL_TCP,
+            next_header: if self.is_datagram() {
+                ipv4::PROTOCOL_UDP
+            } else {
+                ipv4::PROTOCOL_TCP
+            },
             payload_len: self.segment_len() as u16,
         };
         packet.emit(header);
@@ -304,12 +363,10 @@ impl Outgoing {
         let options = self.options();
         let (segment, padding) = out.split_at_mut(self.segment_len());
         padding.fill(0);
-        let content = &mut segment[tcp::HEADER_LEN + options.len()..];
-        let sum = match self.content {
-            Content::Nothing => 0,
-            Content::Request(request, _) => request.write(content),
-            Content::Answer(answer, _) => answer.write(content),
-        };
+        if self.is_datagram() {
+            return self.write_datagram((src, dst), segment);
+        }
+        let sum = self.write_content(&mut segment[tcp::HEADER_LEN + options.len()..]);
         let header = tcp::Header {
             src: self.src.port,
             dst: self.dst.port,
@@ -323,5 +380,26 @@ impl Outgoing {
         header
             .emit_summed(segment, src, dst, sum)
             .expect("room for the header and its options");
+    }
+
+    #[inline(never)]
+    fn write_datagram<A: Address>(&self, (src, dst): (A, A), datagram: &mut [u8]) {
+        self.write_content(&mut datagram[udp::HEADER_LEN..]);
+        let header = udp::Header {
+            src: self.src.port,
+            dst: self.dst.port,
+        };
+        let is_written = header.emit(datagram, src, dst);
+        is_written.expect("room for the header");
+    }
+
+    /// Writes what follows the header; returns its unfolded sum.
+    #[inline(always)]
+    fn write_content(&self, out: &mut [u8]) -> u64 {
+        match self.content {
+            Content::Nothing => 0,
+            Content::Request(request, _) => request.write(out),
+            Content::Answer(answer, _) => answer.write(out),
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! The segments that a client sends of a connection.
 
-use super::payload::Request;
+use super::payload::{NOBODY, Request};
 use super::plan::{Place, Plan};
-use super::segment::{ACK, Content, FIN, Outgoing, PSH, SYN};
+use super::segment::{ACK, Content, DATAGRAM, FIN, Outgoing, PSH, SYN};
+use pinchpoint_port::Source;
 use pinchpoint_wire::ethernet::Mac;
 
 /// Writes them.
@@ -35,12 +36,20 @@ impl Sender {
             .plan
             .first_seq(place)
             .wrapping_add(1 + u32::from(number) * len);
-        self.segment(place, seq, ack, PSH | ACK, content)
+        let flags = if self.plan.mix.is_datagrams() {
+            DATAGRAM
+        } else {
+            PSH | ACK
+        };
+        self.segment(place, seq, ack, flags, content)
     }
 
-    /// The SYN of a connection.
+    /// The SYN of a connection, or its one request.
     #[inline(always)]
     pub fn syn(&self, place: Place) -> Outgoing {
+        if self.plan.mix.is_datagrams() {
+            return self.request(place, 0, NOBODY, 0);
+        }
         self.segment(place, self.plan.first_seq(place), 0, SYN, Content::Nothing)
     }
 
@@ -99,5 +108,20 @@ impl Iterator for Syns<'_> {
         let syn = self.sender.syn(self.next);
         self.next = self.sender.plan.after(self.next);
         Some(syn)
+    }
+}
+
+/// Segments that a port is to send.
+pub(super) struct Listed<'a>(pub(super) &'a [Outgoing]);
+
+impl Source for Listed<'_> {
+    #[inline(always)]
+    fn len(&self, index: usize) -> usize {
+        self.0[index].frame_len()
+    }
+
+    #[inline(always)]
+    fn frame(&mut self, index: usize, frame: &mut [u8]) {
+        self.0[index].write(frame);
     }
 }

@@ -7,7 +7,7 @@ use super::end::{End, bits, ip};
 use super::outages::{Manner, Outage, Outages};
 use super::payload::{Answer, Request};
 use super::plan::mix;
-use super::segment::{ACK, Content, FIN, Incoming, Outgoing, PSH, RST, SYN};
+use super::segment::{ACK, Content, DATAGRAM, FIN, Incoming, Outgoing, PSH, RST, SYN};
 use foldhash::fast::RandomState;
 use pinchpoint_wire::ethernet::Mac;
 use std::collections::HashMap;
@@ -30,16 +30,30 @@ impl Sources {
     /// One more of `address`, as in an [`End`].
     #[inline]
     pub fn add(&mut self, address: u128) {
+        self.add_many(address, 1);
+    }
+
+    #[inline(always)]
+    fn add_many(&mut self, address: u128, more: u64) {
         let (first, count) = self.first.get_or_insert((address, 0));
         if *first == address {
-            *count += 1;
+            *count += more;
         } else if let Some(count) = self.by_address.get_mut(&address) {
-            *count += 1;
+            *count += more;
         } else if self.by_address.len() + 1 < MOST_SOURCES {
-            self.by_address.insert(address, 1);
+            self.by_address.insert(address, more);
         } else {
-            self.others += 1;
+            self.others += more;
         }
+    }
+
+    /// Adds those that another core has seen.
+    pub fn merge(&mut self, other: &Self) {
+        let rest = other.by_address.iter().map(|(&bits, &count)| (bits, count));
+        for (address, count) in other.first.into_iter().chain(rest) {
+            self.add_many(address, count);
+        }
+        self.others += other.others;
     }
 
     /// The addresses with their counts, in order.
@@ -82,6 +96,42 @@ pub struct Strays {
     pub wrong_payload: u64,
     /// Answers that did not fit a port's ring.
     pub unsent: u64,
+}
+
+impl Backend {
+    fn merge(&mut self, other: &Self) {
+        let Self {
+            syns,
+            requests,
+            fins,
+            closed,
+            resets,
+            toa,
+            down,
+        } = other;
+        self.syns += syns;
+        self.requests += requests;
+        self.fins += fins;
+        self.closed += closed;
+        self.resets += resets;
+        self.toa += toa;
+        self.down += down;
+    }
+}
+
+impl Strays {
+    fn merge(&mut self, other: &Self) {
+        let Self {
+            elsewhere,
+            unacknowledged,
+            wrong_payload,
+            unsent,
+        } = other;
+        self.elsewhere += elsewhere;
+        self.unacknowledged += unacknowledged;
+        self.wrong_payload += wrong_payload;
+        self.unsent += unsent;
+    }
 }
 
 /// The servers behind one port.
@@ -183,7 +233,7 @@ impl Server {
         &self.strays
     }
 
-    /// SYNs by source address.
+    /// SYNs, and requests in datagrams, by source address.
     pub fn sources(&self) -> &Sources {
         &self.sources
     }
@@ -212,6 +262,15 @@ impl Server {
         is_known.then_some(number as u16)
     }
 
+    /// Adds what the same servers did on another core.
+    pub fn merge(&mut self, other: &Self) {
+        for (own, other) in self.backends.iter_mut().zip(&other.backends) {
+            own.merge(other);
+        }
+        self.strays.merge(&other.strays);
+        self.sources.merge(&other.sources);
+    }
+
     /// The port did not take an answer.
     pub fn unsent(&mut self, count: u64) {
         self.strays.unsent += count;
@@ -228,6 +287,9 @@ impl Server {
         if let Some(manner) = self.outages.of(number) {
             backend.down += 1;
             return self.while_down(segment, manner);
+        }
+        if segment.has(DATAGRAM) {
+            return self.on_datagram(segment, number);
         }
         if segment.has(RST) {
             backend.resets += 1;
@@ -261,7 +323,7 @@ impl Server {
     /// What a closed port sends, or nothing (RFC 9293 section 3.10.7.1).
     #[inline(never)]
     fn while_down(&self, segment: &Incoming<'_>, manner: Manner) -> Option<Outgoing> {
-        if manner == Manner::Silent || segment.has(RST) {
+        if manner == Manner::Silent || segment.has(RST) || segment.has(DATAGRAM) {
             return None;
         }
         Some(if segment.has(ACK) {
@@ -272,6 +334,25 @@ impl Server {
         } else {
             self.reply(segment, 0, RST | ACK, Content::Nothing)
         })
+    }
+
+    /// A request that stands by itself.
+    #[inline(never)]
+    fn on_datagram(&mut self, datagram: &Incoming<'_>, number: u16) -> Option<Outgoing> {
+        let Some(request) = Request::read(datagram.payload) else {
+            self.strays.wrong_payload += 1;
+            return None;
+        };
+        self.backends[usize::from(number)].requests += 1;
+        self.sources.add(datagram.src.bits);
+        let answer = Answer {
+            request,
+            backend: number,
+            seen: datagram.src,
+            toa: None,
+        };
+        let content = Content::Answer(answer, self.answer_len as usize);
+        Some(self.reply(datagram, 0, DATAGRAM, content))
     }
 
     fn on_request(
@@ -343,6 +424,25 @@ fn first_seq(segment: &Incoming<'_>, key: u64) -> u32 {
 mod tests {
     use super::*;
     use std::net::Ipv4Addr;
+
+    #[test]
+    fn sources_of_two_cores_are_counted_together() {
+        let bits = |n: u32| End::new(Ipv4Addr::from_bits(n), 0).bits;
+        let of = |all: &[u32]| {
+            let mut sources = Sources::default();
+            for &n in all {
+                sources.add(bits(n));
+            }
+            sources
+        };
+        let mut one = of(&[1, 2, 2]);
+        one.merge(&of(&[2, 3, 1]));
+        let counts: Vec<u64> = one.sorted().iter().map(|&(_, count)| count).collect();
+        assert_eq!(counts, [2, 3, 1]);
+        let mut none = Sources::default();
+        none.merge(&one);
+        assert_eq!(none.sorted(), one.sorted());
+    }
 
     #[test]
     fn sources_beyond_those_that_are_counted_one_by_one_are_others() {

@@ -2,13 +2,16 @@
 //! there is one, and the same servers behind each of the others.
 
 use super::client::Client;
+use super::end::End;
+use super::parts::{Handed, Part};
 use super::plan::Plan;
 use super::samples::Samples;
 use super::schedule::Schedule;
 use super::segment::{Incoming, Outgoing, Unfit};
+use super::sender::Listed;
 use super::server::Server;
 use crate::watched::{LoopAccount, PortAccount, Watched};
-use pinchpoint_port::{BURST, Port, Source, Uniform};
+use pinchpoint_port::{BURST, Port, Uniform};
 use pinchpoint_wire::ethernet::Mac;
 use pinchpoint_wire::{answer, ask};
 use pinchpoint_worker::replies::Offer;
@@ -40,6 +43,8 @@ pub struct ClientEnd {
     by_tuple: bool,
     in_order: bool,
     lead_ns: u64,
+    /// Where other cores have connections of the same client.
+    part: Option<Part>,
     asked_ns: u64,
     /// From when the next hop is known.
     client: Option<Client>,
@@ -77,6 +82,8 @@ pub struct Account {
     pub others: Vec<Others>,
     /// Segments that backends gave to the client past the device; none without direct return.
     pub returned: Option<u64>,
+    /// Segments for other cores; none if there is no other.
+    pub handed: Option<Handed>,
 }
 
 /// The workload.
@@ -84,8 +91,10 @@ pub struct Account {
 pub struct Connections {
     client: Option<ClientEnd>,
     server: Option<Server>,
+    /// By port; ports beyond these are links to other cores.
     others: Vec<Others>,
     returned: u64,
+    handed: Handed,
     /// What is due without being asked for.
     timed: Vec<Outgoing>,
     samples: Option<Samples>,
@@ -104,6 +113,7 @@ impl ClientEnd {
             by_tuple: false,
             in_order: false,
             lead_ns: 0,
+            part: None,
             asked_ns: 0,
             client: None,
         }
@@ -127,9 +137,25 @@ impl ClientEnd {
         Self { lead_ns, ..self }
     }
 
+    /// The same client, as far as one of several cores has its connections; links to the others
+    /// follow the ports of that core.
+    #[must_use]
+    pub fn with_part(self, part: Part) -> Self {
+        Self {
+            plan: part.plan(),
+            schedule: part.schedule(&self.schedule),
+            part: Some(part),
+            ..self
+        }
+    }
+
     fn begin(&mut self, next_hop: Mac, now_ns: u64) {
+        let at = (next_hop, now_ns + self.lead_ns);
+        let begun = (self.part.as_ref()).map(|part| (part.begin(at.0, at.1), part.phase()));
+        let ((next_hop, start_ns), phase) = begun.unwrap_or((at, 0.0));
         let macs = (self.own, next_hop);
-        let mut client = Client::new(self.plan, self.schedule, macs, now_ns + self.lead_ns);
+        let client = Client::new(self.plan, self.schedule, macs, start_ns);
+        let mut client = client.in_phase(phase);
         if self.by_tuple {
             client.remember_tuples();
         }
@@ -138,32 +164,23 @@ impl ClientEnd {
         }
         self.client = Some(client);
     }
-}
 
-impl Account {
-    /// The Ethernet address to which the client's frames went.
-    pub fn next_hop(&self) -> Option<Mac> {
-        self.client.as_ref().map(|client| client.sender.macs.1)
-    }
-}
-
-struct Listed<'a>(&'a [Outgoing]);
-
-impl Source for Listed<'_> {
-    #[inline(always)]
-    fn len(&self, index: usize) -> usize {
-        self.0[index].frame_len()
+    /// Whether its clients, on this core or others, have that address.
+    fn has_client(&self, address: IpAddr) -> bool {
+        let part = self.part.as_ref();
+        self.plan.has_client(address) || part.is_some_and(|part| part.has_client(address))
     }
 
-    #[inline(always)]
-    fn frame(&mut self, index: usize, frame: &mut [u8]) {
-        self.0[index].write(frame);
+    /// Whether every connection has ended, on all cores.
+    fn has_ended(&mut self) -> bool {
+        let is_done = self.client.as_ref().is_some_and(Client::is_done);
+        is_done && self.part.as_mut().is_none_or(Part::end)
     }
 }
 
 impl Connections {
     /// The workload of a core with `ports` ports, the first of which is the client's,
-    /// if there is one.
+    /// if there is one. Links to other cores do not count.
     pub fn new(
         mut client: Option<ClientEnd>,
         server: Option<Server>,
@@ -180,6 +197,7 @@ impl Connections {
             server,
             others: vec![Others::default(); ports],
             returned: 0,
+            handed: Handed::default(),
             timed: Vec::with_capacity(BURST),
             samples: None,
             start_ns: now_ns,
@@ -209,13 +227,44 @@ impl Connections {
     }
 
     fn is_client(&self, port: usize) -> bool {
-        port == 0 && self.client.is_some()
+        (port == 0 || port >= self.others.len()) && self.client.is_some()
+    }
+
+    /// The port to the core that has the client's end `at`; none where that is this core, or none.
+    #[inline(always)]
+    fn link_to(&self, at: End) -> Option<usize> {
+        let part = self.client.as_ref()?.part.as_ref()?;
+        Some(self.others.len() + part.link_to(at)?)
+    }
+
+    /// Gives a frame of `len` bytes to another core.
+    fn hand(
+        &mut self,
+        link: usize,
+        len: usize,
+        replies: &mut Replies,
+        write: impl FnOnce(&mut [u8]),
+    ) {
+        let is_handed = replies.push(link, len, write);
+        self.handed.segments += u64::from(is_handed);
+        self.handed.lost += u64::from(!is_handed);
+    }
+
+    /// A frame that another core received: it has been counted, and is for a connection of this one.
+    #[inline(never)]
+    fn on_handed(&mut self, frame: &[u8], now_ns: u64, replies: &mut Replies) {
+        let client = self.client.as_mut().and_then(|end| end.client.as_mut());
+        if let (Some(client), Ok(segment)) = (client, Incoming::read(frame))
+            && let Some(reply) = client.react(&segment, now_ns)
+        {
+            replies.push(0, reply.frame_len(), |out| reply.write(out));
+        }
     }
 
     /// The MAC at which `address` is, behind `port`.
     fn mac_of(&self, port: usize, address: IpAddr) -> Option<Mac> {
         match &self.client {
-            Some(end) if port == 0 => end.plan.has_client(address).then_some(end.own),
+            Some(end) if port == 0 => end.has_client(address).then_some(end.own),
             _ => self.server.as_ref()?.mac_of(address),
         }
     }
@@ -268,7 +317,13 @@ impl Connections {
             return 0;
         };
         let Some(client) = &mut end.client else {
-            return ask(end, core);
+            return match end.part.as_ref().and_then(Part::begun) {
+                Some((mac, _)) => {
+                    end.begin(mac, core.now_ns);
+                    0
+                }
+                None => ask(end, core),
+            };
         };
         let port = &mut core.ports[0].port;
         let due = client.due(core.now_ns).min(BURST as u64) as usize;
@@ -323,8 +378,7 @@ impl Workload for Connections {
     fn poll(&mut self, core: &mut Core<'_>) -> Step {
         self.pass(core.now_ns);
         let bursts = self.open(core);
-        let client = self.client.as_ref().and_then(|end| end.client.as_ref());
-        if bursts == 0 && client.is_some_and(Client::is_done) {
+        if bursts == 0 && self.client.as_mut().is_some_and(ClientEnd::has_ended) {
             return Step::End;
         }
         Step::Sent(bursts)
@@ -335,6 +389,9 @@ impl Workload for Connections {
 
     #[inline(always)]
     fn on_frame(&mut self, port: usize, frame: &[u8], now_ns: u64, replies: &mut Replies) {
+        if port >= self.others.len() {
+            return self.on_handed(frame, now_ns, replies);
+        }
         let segment = match Incoming::read(frame) {
             Ok(segment) => segment,
             Err(Unfit::Other) => return self.on_other(port, frame, now_ns, replies),
@@ -350,6 +407,9 @@ impl Workload for Connections {
         };
         self.others[port].segments += 1;
         let reply: Option<Outgoing> = if self.is_client(port) {
+            if let Some(link) = self.link_to(segment.dst) {
+                return self.hand(link, frame.len(), replies, |out| out.copy_from_slice(frame));
+            }
             let client = self.client.as_mut().and_then(|end| end.client.as_mut());
             client.and_then(|client| client.react(&segment, now_ns))
         } else {
@@ -361,6 +421,10 @@ impl Workload for Connections {
             return;
         };
         if self.is_direct() && !self.is_client(port) {
+            if let Some(link) = self.link_to(reply.dst) {
+                self.returned += 1;
+                return self.hand(link, reply.frame_len(), replies, |out| reply.write(out));
+            }
             if let Some(next) = self.hand_over(reply, now_ns) {
                 replies.push(0, next.frame_len(), |out| next.write(out));
             }
@@ -372,6 +436,11 @@ impl Workload for Connections {
     #[inline(always)]
     fn on_replies(&mut self, port: usize, offer: Offer, _fresh: bool) {
         if offer.dropped == 0 {
+            return;
+        }
+        if offer.to >= self.others.len() {
+            self.handed.segments -= offer.dropped;
+            self.handed.lost += offer.dropped;
             return;
         }
         if self.is_client(port) || self.is_direct() {
@@ -396,7 +465,7 @@ impl Workload for Connections {
         if let Some(samples) = &self.samples
             && let Some(client) = self.client.as_ref().and_then(|end| end.client.as_ref())
         {
-            samples.take(client, self.server.as_ref(), core.now_ns);
+            samples.end(client, self.server.as_ref(), core.now_ns);
         }
         self.account(&mut core)
     }
@@ -413,6 +482,9 @@ impl Standing for Connections {
             server: self.server.clone(),
             others: self.others.clone(),
             returned: self.is_direct().then_some(self.returned),
+            handed: (self.client.as_ref())
+                .and_then(|end| end.part.as_ref())
+                .map(|_| self.handed),
         }
     }
 }

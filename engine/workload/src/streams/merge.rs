@@ -10,6 +10,7 @@ use super::plan::Plan;
 use super::slices::SliceCounts;
 use pinchpoint_traffic::counts::{StreamAccount, merged};
 use pinchpoint_traffic::flows::FlowTotals;
+use pinchpoint_traffic::latency::LatencyRecorder;
 
 /// The account of a trial from its workers' shares, in the order of the plan.
 pub(crate) fn merge(plan: &Plan, mut shares: Vec<Share>, failure: Option<String>) -> Outcome {
@@ -80,7 +81,7 @@ fn streams(plan: &Plan, shares: &mut [Share]) -> Vec<StreamOutcome> {
         // How many were sent, and of which flows, is known where they are sent.
         stream.received = account.map(|account| Received {
             counts: account.counts,
-            latency: account.latency,
+            latency: account.latency.unwrap_or_else(nothing),
             flows: None,
             losses: Vec::new(),
         });
@@ -107,7 +108,9 @@ fn add_part(stream: &mut StreamOutcome, part: SentPart, account: Option<StreamAc
     match &mut stream.received {
         Some(received) => {
             received.counts.merge(&counts);
-            received.latency.merge(account.latency);
+            if let Some(latency) = account.latency {
+                received.latency.merge(latency);
+            }
             received.flows = received
                 .flows
                 .zip(flows)
@@ -117,12 +120,17 @@ fn add_part(stream: &mut StreamOutcome, part: SentPart, account: Option<StreamAc
         none => {
             *none = Some(Received {
                 counts,
-                latency: account.latency,
+                latency: account.latency.unwrap_or_else(nothing),
                 flows,
                 losses,
             });
         }
     }
+}
+
+/// Where the first part of a stream, with which latencies are, was not told.
+fn nothing() -> LatencyRecorder {
+    LatencyRecorder::new(1, false)
 }
 
 fn add(one: FlowTotals, other: FlowTotals) -> FlowTotals {

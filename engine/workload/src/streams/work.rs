@@ -131,7 +131,8 @@ impl<'a> Streams<'a> {
             latency_every: plan.latency_every,
             jitter: plan.jitter,
         };
-        let account = Account::new(&settings, &expected, ports.len());
+        let streams: Vec<usize> = plan.parts.iter().map(|part| part.stream).collect();
+        let account = Account::of_parts(&settings, &expected, &streams, ports.len());
         let stream = |planned: PlannedStream| Stream {
             live: live_number(ports, &planned, plan),
             planned,

@@ -247,7 +247,7 @@ class NginxDevice(proxy.ProxyDevice):
         yield from super().probes(host)
         there = host.exists(MODULE)
         detail = MODULE if there else f"{MODULE}: missing"
-        yield packaged("nginx stream module", there, detail, "libnginx-mod-stream")
+        yield packaged("nginx stream module", there, detail, "libnginx-mod-stream", "nginx-mod-stream")
 
 
 _CAN = replace(proxy.CONFIGURED, changes=(Reconfiguration.RELOAD,))

@@ -1,15 +1,17 @@
 """The resources of a private switch's bench: its daemons and their settings (ovs-vswitchd.conf.db(5)), and the rest."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from pinchpoint.bench.resource import AnyResource, Daemon, Namespace, Uptime
 from pinchpoint.dut import attach, nics, remote_endpoints, vm_ends
 from pinchpoint.dut.device import Pages
-from pinchpoint.dut.ovs import balancing
+from pinchpoint.dut.ovs import balancing, configured, guests
+from pinchpoint.dut.ovs.kinds import linked, read_by_main
 from pinchpoint.dut.ovs.places import OvsPlaces, quoted
 from pinchpoint.dut.ovs.ports import bridges, driven, extra_ports, rules, underlay_routes, vdpa_known
-from pinchpoint.dut.ovs.spec import CONFIG_KEYS, IN_KERNEL, POLLED, Datapath, OvsDut, cards, ports, spec
+from pinchpoint.dut.ovs.spec import CONFIG_KEYS, IN_KERNEL, Datapath, OvsDut, cards, ports, spec
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.model.scenario import Host, Scenario
 
@@ -32,8 +34,11 @@ def database(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
 def vswitchd(scenario: Scenario, places: OvsPlaces) -> Daemon:
     """The switch itself, in the bench's namespace."""
     # PMD threads choose their own CPUs; all others inherit, and must not take a PMD's. Without
-    # PMD threads the main thread forwards, and belongs on the CPU that a PMD would have.
-    cpus = (_control_cpu(scenario, places),) if spec(scenario).datapath in POLLED else spec(scenario).pmd_cpus
+    # PMD threads the main thread forwards, and belongs on the CPU that a PMD would have; beside
+    # them, where it serves ports, on none of the engine's.
+    cpus = (_control_cpu(scenario, places),) if spec(scenario).polls else spec(scenario).pmd_cpus
+    if read_by_main(scenario):
+        cpus = (guests.spare_cpu(scenario, places.machine),)
     # Both ends of a tunnel are addresses of one namespace, whose kernel would route between them by itself.
     routes = ("--disable-system-route",) if spec(scenario).tunnels else ()
     return _daemon(places, SWITCH, "vswitchd", (program(scenario), places.database, *routes), cpus, places.dut_netns)
@@ -80,7 +85,7 @@ def _other_config(scenario: Scenario, places: OvsPlaces) -> dict[str, str]:
             "dpdk-lcore-mask": _mask((_control_cpu(scenario, places),)),
             "dpdk-extra": " ".join((*attach.pci_arguments(_nics(scenario)), *_EAL)),
         }
-    if dut.datapath in POLLED:
+    if dut.polls:
         config["pmd-cpu-mask"] = _mask(dut.pmd_cpus)
     return config | tuned(dut) | dict(dut.other_config)
 
@@ -136,13 +141,13 @@ _OLD_ENOUGH_S = 11  # before a kernel has run for ten seconds ovs-vswitchd 3.1 c
 
 
 def hugepages_needed(scenario: Scenario) -> int:
-    """2 MiB pages that the switch, the engine and the relay take together; 0 without DPDK."""
+    """2 MiB pages that the switch, the engine, the relay and guests take together; 0 without DPDK."""
     if spec(scenario).datapath is not Datapath.DPDK:
         return 0
     engine_mb = scenario.engine.memory_mb if scenario.ports_at(scenario.site) else 0
     relayed = len(relayed_hosts(scenario))
     relay_mb = attach.relay_memory_mb(relayed) if relayed else 0
-    return attach.pages_of(spec(scenario).memory_mb + engine_mb + relay_mb)
+    return attach.pages_of(spec(scenario).memory_mb + engine_mb + relay_mb) + guests.pages(scenario)
 
 
 def bench(
@@ -160,11 +165,14 @@ def bench(
         vswitchd(scenario, places),
         *vdpa_known(scenario, places),
         bridges(scenario, places),
+        *configured.mirrors(scenario, places),
+        *configured.links_up(scenario, places),
         *underlay_routes(scenario, places),
         *limits(scenario, places),
         *extra_ports(scenario, places),
         *rules(scenario, places),
         *balancing.resources(scenario, places),
+        *guests.resources(scenario, places),
         *_relays(scenario, places, engine),
         *vm_ends.machines(
             scenario,
@@ -183,9 +191,10 @@ def _completes(scenario: Scenario) -> bool:
 def ends_with_the_switch(scenario: Scenario, places: OvsPlaces, resources: Sequence[AnyResource]) -> list[AnyResource]:
     """Those of `resources` (the bench's) that must be made again once the switch has ended.
 
-    What its database holds comes back by itself: bridges, ports, settings.
+    What its database holds comes back by itself: bridges, ports, mirrors, settings; guests wait for it.
     """
-    lasting = [bridges(scenario, places), *extra_ports(scenario, places)]
+    held = (bridges(scenario, places), *configured.mirrors(scenario, places), *extra_ports(scenario, places))
+    lasting: list[AnyResource] = [*held, *guests.resources(scenario, places)]
     switch = next(n for n, resource in enumerate(resources) if isinstance(resource, Daemon) and resource.name == SWITCH)
     others = (resource for resource in resources[switch:] if resource not in lasting)
     return [resource for resource in others if not isinstance(resource, vm_ends.OWN)]
@@ -193,10 +202,8 @@ def ends_with_the_switch(scenario: Scenario, places: OvsPlaces, resources: Seque
 
 def _links(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
     """What the switch's kernel ports are the ends of."""
-    is_over_rings = spec(scenario).datapath is Datapath.DPDK
-    links: list[AnyResource] = (
-        [] if is_over_rings else [*attach.veths(scenario, places), *vm_ends.taps(scenario, places)]
-    )
+    links: list[AnyResource] = [*attach.veths(replace(scenario, ports=linked(scenario)), places)]
+    links += [] if spec(scenario).datapath is Datapath.DPDK else vm_ends.taps(scenario, places)
     return [*links, *remote_endpoints.links(scenario, places, offloads=_completes(scenario))]
 
 

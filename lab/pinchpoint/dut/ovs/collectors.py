@@ -8,7 +8,7 @@ hardware (lib/tc.c, `nl_get_flower_offloaded_state`). The counters of the filter
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, Self
@@ -189,6 +189,7 @@ class DroppingRule:
     match: str  # with its priority
     packets: int
     follows_tracking: bool  # it, or another rule of its table, matches on what connection tracking found
+    logical: str = ""  # of what an SDN controller made it
 
     def of_bridge(self, bridge: str) -> str:
         """The name of the counter of the frames that it dropped."""
@@ -225,7 +226,9 @@ class RuleListing(Listing):
             earlier = before.rules[name].packets if name in before.rules else 0
             grown[name] = rule.packets - (earlier if earlier <= rule.packets else 0)
         tracked = sum(grown[name] for name, rule in self.rules.items() if rule.follows_tracking)
-        return {BY_RULES: sum(grown.values()), BY_TRACKING: tracked} | {name: n for name, n in grown.items() if n}
+        told = {name: f" ({rule.logical})" if rule.logical else "" for name, rule in self.rules.items()}
+        named = {f"{name}{told[name]}": frames for name, frames in grown.items() if frames}
+        return {BY_RULES: sum(grown.values()), BY_TRACKING: tracked} | named
 
 
 def first_table(text: str) -> tuple[int, int]:
@@ -297,24 +300,28 @@ def _configured(rows: Iterable[Mapping[str, list[list[list[str]]]]]) -> Iterator
 class Ports(Collector):
     """Frames in and out of every port of a bridge, with drops by their names."""
 
-    def __init__(self, places: OvsPlaces, bridge: str, names: Mapping[str, str]) -> None:
-        """`names` maps OpenFlow numbers to names."""
+    def __init__(self, places: OvsPlaces, bridge: str, names: Mapping[str, str], by_main: Collection[str] = ()) -> None:
+        """`names` maps OpenFlow numbers to names; `by_main`: those that the main thread serves beside PMD threads."""
         self.name = f"ports of {bridge}"
         self._places, self._names, self._management = places, names, places.management_of(bridge)
+        self._by_main = by_main
 
     def can_run(self) -> str | None:
         """Whether the bridge's socket is there."""
         return None if self._places.host.exists(self._management) else f"{self._management}: no such socket"
 
     def read(self, at_s: float) -> Snapshot:
-        """`ovs/port/NAME/COUNTER`, live from the netdev (the database's copy is seconds old)."""
+        """`ovs/port/NAME/COUNTER`, live from the netdev (the database's copy is seconds old); gauges of the main
+        thread's ports, as `ReceiveQueues` has those of others.
+        """
         try:
             shown = self._places.ask("ovs-ofctl", "-O", "OpenFlow14", "--timeout=10", "dump-ports", self._management)
         except CommandFailed as error:
             raise DutError(f"ovs-vswitchd does not answer: {error.output}", "see its log") from error
         by_number = ovs_text.port_counters(shown)
         ports = {name: by_number[number] for number, name in self._names.items() if number in by_number}
-        return Snapshot(at_s, paths("ovs/port", ports))
+        queues = {f"ovs/rxq/main/{name}/0/enabled": 1.0 for name in self._names.values() if name in self._by_main}
+        return Snapshot(at_s, paths("ovs/port", ports), queues)
 
 
 SOFTWARE, HARDWARE, DROPPED = "ovs/tc/software", "ovs/tc/hardware", "ovs/tc/dropped"

@@ -8,24 +8,29 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from pinchpoint.bench.requirements import Probe, command, hugepages, kernel_module
+from pinchpoint.bench.requirements import Probe, Remedy, command, hugepages, kernel_module
 from pinchpoint.bench.resource import AnyResource, TapLinks
 from pinchpoint.dut import device, nics
 from pinchpoint.dut.attach import by_dpdk, by_veth, pages_of
 from pinchpoint.dut.device import Attached, Attachment, Flavour, Freezing, Pages, RawScenario, Read, Starter, programs
 from pinchpoint.dut.ovs import bench as made
-from pinchpoint.dut.ovs import counters, hops, reading
+from pinchpoint.dut.ovs import counters, guests, hops, reading
 from pinchpoint.dut.ovs import texts as printed_texts
 from pinchpoint.dut.ovs.collectors import MODULES
 from pinchpoint.dut.ovs.in_service import attach
-from pinchpoint.dut.ovs.kinds import kinds_of
+from pinchpoint.dut.ovs.kinds import kinds_of, of_other_kinds, own_kind
 from pinchpoint.dut.ovs.live import OvsLive
+from pinchpoint.dut.ovs.ovn import logical_names
 from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.ports import RULE_SYNTAX, refused_rule, refused_rules, refused_vdpa
 from pinchpoint.dut.ovs.spec import (
+    AFXDP,
     DEFAULT_MB,
     IN_KERNEL,
     KEYS,
+    LARGEST_FRAME,
+    LINKED,
+    MADE_BY_SWITCH,
     TYPES,
     Datapath,
     OvsPort,
@@ -45,8 +50,8 @@ from pinchpoint.model.hops import HopGraph
 from pinchpoint.model.scenario import Batch, Guest, Host, Port, Scenario
 from pinchpoint.model.watch import TextReading
 
+_SWITCH = dict.fromkeys(("ovs-vsctl", "ovs-ofctl", "ovsdb-server", "ovsdb-tool"), "openvswitch-switch")
 _PACKAGES = {
-    **dict.fromkeys(("ovs-vsctl", "ovs-ofctl", "ovsdb-server", "ovsdb-tool"), "openvswitch-switch"),
     **dict.fromkeys(("ip", "ss"), "iproute2"),
     "sysctl": "procps", "taskset": "util-linux", "ethtool": "ethtool",
 }  # fmt: skip
@@ -66,9 +71,11 @@ _FIRST_LINE = re.compile(r"\S+ \(Open vSwitch\) \S+")
 
 
 def program(host: Machine, datapath: Datapath) -> Probe:
-    """Whether the datapath's switch is installed."""
+    """Whether the datapath's switch is installed where Debian has it."""
     path = Path(made.VSWITCHD[datapath])
-    return replace(command(host, str(path), path.parent.name), name=path.name)
+    probe, package = command(host, str(path), path.parent.name), path.parent.name
+    hint = f"{probe.hint}; where it has another path: --set dut.vswitchd=PATH"
+    return replace(probe, name=path.name, hint=hint, remedy=Remedy(packages=(package,)))
 
 
 def _own_program(host: Machine, path: str, datapath: Datapath) -> Probe:
@@ -82,6 +89,7 @@ def _needs(
     host: Machine, datapath: Datapath, pages: int, guest: Guest | None, own: str | None = None
 ) -> Iterator[Probe]:
     """The programs of a datapath, of which `own` is given as dut.vswitchd, hugepages or modules of the kernel."""
+    yield from programs(host, _SWITCH, "openvswitch")
     yield from programs(host, _PACKAGES)
     yield _own_program(host, own, datapath) if own else program(host, datapath)
     if datapath is Datapath.DPDK:
@@ -145,11 +153,12 @@ class OvsBench(device.Bench):
         return [*made.bench(self.scenario, self.places, pages, engine), *taps]
 
     def attachment(self, number: int, port: Port) -> Attachment:
-        """A vhost-user server, a NIC, or the far end of a veth pair. Raises InputError."""
-        datapath = spec(self.scenario).datapath
-        if datapath is Datapath.DPDK:
+        """A vhost-user server, a NIC, the far end of a veth pair, or what the switch made. Raises InputError."""
+        kind = own_kind(self.scenario, port)
+        if spec(self.scenario).datapath is Datapath.DPDK and kind not in LINKED | MADE_BY_SWITCH:
             return by_dpdk(self.scenario, self.places, number, port)
-        return by_veth(self.scenario, self.places, port, _BACKENDS.get(datapath, "af_packet"))
+        end = by_veth(self.scenario, self.places, port, "af_xdp" if kind == AFXDP else "af_packet")
+        return replace(end, netns=self.places.dut_netns) if kind in MADE_BY_SWITCH else end
 
     def facts(self) -> Mapping[str, str]:
         """The program's path, version and hash."""
@@ -171,7 +180,7 @@ class OvsBench(device.Bench):
 class OvsDevice(counters.CountedDevice):
     """The kind `ovs`: a private Open vSwitch, with any of its datapaths."""
 
-    largest_frame: ClassVar[int] = 1518  # its ports keep their MTU of 1500
+    largest_frame: ClassVar[int] = LARGEST_FRAME  # by port.mtu; without it ports keep their MTU of 1500
     text_marks: ClassVar[tuple[bytes, ...]] = printed_texts.MARKS
     text_example: ClassVar[str] = "pmd-stats-show"
     rule_syntax: ClassVar[str] = RULE_SYNTAX
@@ -184,6 +193,7 @@ class OvsDevice(counters.CountedDevice):
         """The programs of its datapath, hugepages or a kernel module, and what that datapath can do."""
         dut = spec(scenario)
         yield from _needs(host, dut.datapath, made.hugepages_needed(scenario), scenario.guest, dut.vswitchd)
+        yield from guests.needs(scenario, host)
         if dut.datapath is Datapath.DPDK:
             yield from nics.needs(host, cards(scenario))
             yield from nics.shared(host, (nic for link in scenario.links for nic in link.device.shared_nics))
@@ -210,12 +220,13 @@ class OvsDevice(counters.CountedDevice):
         return made.hugepages_needed(scenario)
 
     def standing_s(self, scenario: Scenario) -> float:
-        """By datapath, rules, bridges and idle ports; seen on a machine of two cores."""
+        """By datapath, rules, bridges, idle ports and guests; seen on a machine of two cores."""
         dut = spec(scenario)
         answers = sum(responder.ipv4.count for responder in dut.arp_responders)
         ports_s = _BRIDGE_S * (len(dut.bridges) - 1) + _PORT_S * dut.extra_ports.count
         young_s = _YOUNG_S if scenario.guest else 0.0
-        return _STANDING_S[dut.datapath] + young_s + _RULE_S * (rules(scenario) + answers) + ports_s
+        switch_s = _STANDING_S[dut.datapath] + young_s + _RULE_S * (rules(scenario) + answers) + ports_s
+        return switch_s + guests.standing_s(scenario)
 
     def contents(self, scenario: Scenario) -> Mapping[str, int]:
         """OpenFlow rules and idle ports."""
@@ -254,21 +265,23 @@ class OvsDevice(counters.CountedDevice):
         return OvsBench(scenario, OvsPlaces.of(places))
 
     def freezing(self, scenario: Scenario) -> Freezing:
-        """By its daemon, unless the kernel forwards."""
+        """By its daemon, unless the kernel or guests forward as well."""
         if spec(scenario).datapath in IN_KERNEL:
             return Freezing(why_not="both benches would share the kernel's one datapath, which cannot be frozen")
         if spec(scenario).nics:
             return Freezing(why_not="both benches would need the NICs")
+        if spec(scenario).guests:
+            return Freezing(why_not="the guests in its path would go on polling")
         return Freezing(made.SWITCH)
 
     def graph(self, scenario: Scenario) -> HopGraph:
-        """By datapath and kind of port."""
+        """By datapath and kinds of ports, with the guests in the path."""
         links = {port.name: scenario.link(port) for port in scenario.ports}
         nics = frozenset(name for name, link in links.items() if link.device.nic)
-        graph = hops.graph(spec(scenario).datapath, nics, frozenset(links))
-        at_nics = {name for name, link in links.items() if link.far.nic}  # an interface refuses as any cable does
-        refused_at = {port: refused for port, refused in graph.refused_at.items() if port in at_nics}
-        return replace(graph, refused_at=refused_at)
+        graph = hops.graph(spec(scenario).datapath, nics, frozenset(links), of_other_kinds(scenario))
+        cables = {name for name in nics if not links[name].far.nic}  # an interface refuses as any cable does
+        refused_at = {port: refused for port, refused in graph.refused_at.items() if port not in cables}
+        return hops.with_guests(replace(graph, refused_at=refused_at), [port.name for port in spec(scenario).inner])
 
     def attach(self, place: str | None, host: Machine) -> Attached:
         """By its run directory."""
@@ -277,6 +290,10 @@ class OvsDevice(counters.CountedDevice):
     def of_texts(self, texts: Mapping[str, str]) -> TextReading | None:
         """What its commands printed."""
         return printed_texts.read(texts)
+
+    def logical_names(self, seen: Mapping[str, float]) -> Mapping[str, str]:
+        """Of an OVN host."""
+        return logical_names(seen)
 
     def watched_graph(self, variant: str, seen: Mapping[str, float], ports: Sequence[str]) -> HopGraph:
         """By datapath and kinds of ports, from where the switch itself counts."""

@@ -3,14 +3,15 @@
 Sources: ovs-vswitchd(8) for coverage counters; lib/netdev-dpdk.c for the custom counters of ports.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from pinchpoint.dut.ovs.collectors import DROPPED
 from pinchpoint.dut.ovs.flows import BY_FLOWS
+from pinchpoint.dut.ovs.guests import COUNTERS
 from pinchpoint.dut.ovs.kinds import PortKind
-from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath
+from pinchpoint.dut.ovs.spec import AFXDP, IN_KERNEL, INTERNAL, TAP, VETH, Datapath
 from pinchpoint.dut.softirq import QUEUES
 from pinchpoint.model.groups import grouped
 from pinchpoint.model.hops import LESS, PORT, DropCounter, DropKind, HopGraph, Party, Place, Refused
@@ -82,23 +83,121 @@ _LATE = ("ovs/coverage/",)
 _SETTLES = ("ovs/port/", "ovs/coverage/", "ovs/lookups/", "host/link/", "host/queue/", "host/socket/")
 
 
-def graph(datapath: Datapath, nics: frozenset[str] = frozenset(), ports: frozenset[str] = frozenset()) -> HopGraph:
-    """The path through one datapath; `nics`: those of the `ports` that are NICs, at a cable to one of the engine's."""
+_REFUSED_BY_LINK = Refused("socket of {port} took no more", Party.HOST, DropKind.KERNEL_QUEUE)
+_FULL_TAP = Refused("queue of the interface {port} full", Party.DUT, DropKind.KERNEL_QUEUE)
+# Of ports of other kinds than the datapath's own: what the engine gave them, and what threads of the switch read.
+_FROM_LINK = ("host/link/engine/{port}/tx_packets",)
+_BY_SOCKET, _BY_RINGS = (
+    Place("", _FROM_LINK, (_RECEIVED, LESS + lost), (*_VETH.drops, *_READ_DROPS[datapath]))
+    for lost, datapath in ((_SOCKET_FULL.counter, Datapath.AF_PACKET), (_LINK_DROPPED, Datapath.AF_XDP))
+)
+# An interface that the switch makes has a queue of its own; its statistics are the switch's, received is what was read.
+_OF_SWITCH = Place("", (_RECEIVED, _RECEIVE_DROPPED), (_RECEIVED,), (
+    replace(_ON_RECEIVE, reason=_FULL_TAP.reason, kind=DropKind.KERNEL_QUEUE),
+))  # fmt: skip
+_OF_OTHERS: Final[Mapping[str, tuple[Place, Refused]]] = {
+    VETH: (_BY_SOCKET, _REFUSED_BY_LINK), AFXDP: (_BY_RINGS, _REFUSED_BY_LINK),
+    TAP: (_OF_SWITCH, _FULL_TAP), INTERNAL: (_OF_SWITCH, _FULL_TAP),
+}  # fmt: skip
+_NONE: Final[Mapping[str, str]] = {}
+
+
+def graph(
+    datapath: Datapath,
+    nics: frozenset[str] = frozenset(),
+    ports: frozenset[str] = frozenset(),
+    others: Mapping[str, str] = _NONE,
+) -> HopGraph:
+    """The path through one datapath; `nics`: those of the `ports` that are NICs, at a cable to one of the engine's.
+
+    `others`: the kind of those that are not as the datapath has its ports.
+    """
     kernel = datapath in IN_KERNEL
     processed = _RECEIVED if kernel else _PROCESSED  # no thread of the switch counts what the kernel forwards
     drops = (*_DATAPATH_DROPS, _UPCALLS_LOST) if kernel else _DATAPATH_DROPS
     if datapath is Datapath.TC:
         drops = (*drops, DropCounter(DROPPED, "dropped by an action of a tc filter", Party.RULES, DropKind.RULE))
     middle = Place("datapath", (processed,), (_SENT, _SEND_DROPPED), drops)
+    own = ports - others.keys()
+    refused_at = {port: _OF_OTHERS[kind][1] for port, kind in others.items()}
     if datapath is Datapath.DPDK:
         # A full vhost ring is the switch not fetching; a full transmit queue of a NIC is the wire's or the engine's.
         ring = Refused("receive ring of {port} full", Party.DUT)
-        places = (*_parts(_RECEIVE, _RECEIVE_BY_NIC, nics, ports), middle, *_parts(_TRANSMIT, _TO_LINK, nics, ports))
-        return HopGraph(ring, places, _SETTLES, dict.fromkeys(nics, _NIC_REFUSED), _LATE)
+        receives = _parts(_RECEIVE, _RECEIVE_BY_NIC, nics, own)
+        if others:
+            at_own = (replace(place, ports=place.ports or own) for place in receives)
+            receives = (*at_own, *_of_others(others, _RECEIVE))
+        places = (*receives, middle, *_parts(_TRANSMIT, _TO_LINK, nics, ports))
+        return HopGraph(ring, places, _SETTLES, dict.fromkeys(nics, _NIC_REFUSED) | refused_at, _LATE)
     reads = Place("switch reads", (_RECEIVED,), (processed,), _READ_DROPS[datapath])
     # Sending over veth runs the kernel's receive path up to its queue, which is the device's where the kernel forwards.
-    taken = Refused("socket of {port} took no more", Party.DUT if kernel else Party.HOST, DropKind.KERNEL_QUEUE)
-    return HopGraph(taken, (_VETH, reads, middle, _TRANSMIT, QUEUES), _SETTLES, late=_LATE)
+    taken = replace(_REFUSED_BY_LINK, party=Party.DUT if kernel else Party.HOST)
+    if not others:
+        return HopGraph(taken, (_VETH, reads, middle, _TRANSMIT, QUEUES), _SETTLES, late=_LATE)
+    read = (replace(reads, ports=own), *_of_others(others, reads if kernel else replace(reads, left=())))
+    veth, queues = (replace(place, ports=own) for place in (_VETH, QUEUES))
+    return HopGraph(taken, (veth, *read, middle, _TRANSMIT, queues), _SETTLES, refused_at, _LATE)
+
+
+def _of_others(others: Mapping[str, str], beside: Place) -> list[Place]:
+    """A place for each kind of port, as a part of the one `beside`; it tells what was read where that does by port."""
+    by_kind = grouped((kind, port) for port, kind in others.items())
+    return [
+        replace(
+            _OF_OTHERS[kind][0],
+            name=beside.name,
+            left=_OF_OTHERS[kind][0].left if beside.left else (),
+            ports=frozenset(at),
+        )
+        for kind, at in by_kind.items()
+    ]
+
+
+# A guest is part of what is tested: what it does not fetch, or gives faster than the switch fetches, is lost there.
+_INTO = replace(_TRANSMIT, name="switch sends to guests", drops=(
+    replace(_FULL_RING, reason="ring of {port} full: its guest does not fetch", party=Party.DUT), *_TRANSMIT.drops[1:],
+))  # fmt: skip
+_OUT_OF = replace(_RECEIVE, name="switch receives from guests")
+_GUEST = Place("guests forward", (_SENT,), _ARRIVED, (
+    DropCounter(f"{COUNTERS}{PORT}/refused", "receive ring of {port} full", Party.DUT, DropKind.RECEIVE_RING),
+    DropCounter(f"{COUNTERS}{PORT}/imissed", "guest missed on {port}", Party.DUT, DropKind.RECEIVE_RING),
+    DropCounter(f"{COUNTERS}{PORT}/rx_nombuf", "guest out of buffers on {port}", Party.DUT, DropKind.BUFFERS),
+))  # fmt: skip
+
+
+def with_guests(graph: HopGraph, inner: Sequence[str]) -> HopGraph:
+    """The path that goes through guests at these ports, between the two passes of the switch.
+
+    What the guests give out passes the datapath once more, so it is taken off there.
+    """
+    if not inner:
+        return graph
+    again = [_at(name, port) for port in inner for name in (LESS + _RECEIVED, _POLICED.counter)]
+    gone = [_at(name, port) for port in inner for name in (_SENT, _SEND_DROPPED)]
+    number, middle = next((n, place) for n, place in enumerate(graph.places) if place.name == "datapath")
+    middle = replace(middle, entered=(*middle.entered, *again), left=(*middle.left, *gone, *again))
+    through = [_of_port(place, port) for place in (_INTO, _GUEST, _OUT_OF) for port in inner]
+    places = (*graph.places[:number], middle, *through, *graph.places[number + 1 :])
+    return replace(graph, places=places, settles=(*graph.settles, COUNTERS))
+
+
+def _at(text: str, port: str) -> str:
+    return text.replace(PORT, port)
+
+
+def _of_port(place: Place, port: str) -> Place:
+    """A place of one port that is none of the engine's."""
+
+    def named(drop: DropCounter) -> DropCounter:
+        return replace(drop, counter=_at(drop.counter, port), reason=_at(drop.reason, port))
+
+    return replace(
+        place,
+        entered=tuple(_at(name, port) for name in place.entered),
+        left=tuple(_at(name, port) for name in place.left),
+        drops=tuple(map(named, place.drops)),
+        rest=named(place.rest) if place.rest else None,
+    )
 
 
 def _parts(of_rings: Place, of_nics: Place, nics: frozenset[str], ports: frozenset[str]) -> tuple[Place, ...]:

@@ -23,6 +23,7 @@ from pinchpoint.dut.ovs.collectors import (
 )
 from pinchpoint.dut.ovs.kinds import KIND, OWN_PORT, POLLED, PortKind, is_counted_elsewhere, kind_of
 from pinchpoint.dut.ovs.live import threads
+from pinchpoint.dut.ovs.ovn import LOGICAL, LogicalFlows, integration_bridge, logical_port
 from pinchpoint.dut.ovs.places import Appctl, Ovsdb, OvsPlaces, Unixctl, UnixctlError, patience, selected
 from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath
 from pinchpoint.host.interface import PROC, CommandFailed, Host, printed_by
@@ -68,9 +69,12 @@ class PortsInService(Collector):
         self._places = places
         self._bridges: dict[str, bool] = {}  # name -> whether the kernel is its datapath
         self._types: dict[str, str] = {}
+        self._logical: dict[str, str] = {}  # names of logical ports
 
     def read(self, at_s: float) -> Snapshot:
-        """`ovs/port/NAME/COUNTER`; gauges `ovs/kind/NAME`, `ovs/rxq/main/NAME/0/enabled` of the main thread's."""
+        """`ovs/port/NAME/COUNTER`; gauges `ovs/kind/NAME`, `ovs/rxq/main/NAME/0/enabled` of the main thread's, and
+        `ovs/logical/NAME/LOGICAL` of an OVN host.
+        """
         with suppress(DutError):  # the database may be restarted: what it said last holds
             self._ask_database()
         counters, gauges = dict[str, int](), dict[str, float]()
@@ -82,6 +86,8 @@ class PortsInService(Collector):
                 counters |= paths("ovs/port", {name: counted})
                 kind = kind_of(interface_type, counted)
                 gauges[f"{KIND}{name}"] = float(kind)
+                if logical := self._logical.get(name):
+                    gauges[f"{LOGICAL}{name}/{logical}"] = 1.0
                 if not in_kernel and (kind is PortKind.KERNEL or interface_type == _BY_MAIN):
                     gauges[f"ovs/rxq/main/{name}/0/enabled"] = 1.0
         return Snapshot(at_s, counters, gauges)
@@ -99,10 +105,12 @@ class PortsInService(Collector):
 
     def _ask_database(self) -> None:
         with Ovsdb(self._places.host, self._places.database) as database:
-            wanted = [selected("Bridge", "name", "datapath_type"), selected("Interface", "name", "type")]
+            ports = selected("Interface", "name", "type", "external_ids")
+            wanted = [selected("Bridge", "name", "datapath_type"), ports]
             bridges, interfaces = (table["rows"] for table in database.transact(wanted, patience()))
         self._bridges = {row["name"]: row["datapath_type"] != "netdev" for row in bridges}
         self._types = {row["name"]: row["type"] for row in interfaces}
+        self._logical = {row["name"]: logical_port(row.get("external_ids")) for row in interfaces}
 
     def _ports(self, bridge: str) -> Mapping[str, Mapping[str, int]]:
         """Live from the netdev, by name; none of a bridge that is being made or removed."""
@@ -124,8 +132,11 @@ class RulesInService(Collector):
 
     name = "dropping rules"
 
-    def __init__(self, control: Appctl, places: OvsPlaces, ports: PortsInService) -> None:
-        self._control, self._places, self._ports = control, places, ports
+    def __init__(
+        self, control: Appctl, places: OvsPlaces, ports: PortsInService, logical: LogicalFlows | None = None
+    ) -> None:
+        """`logical`: what names the rules of an OVN host."""
+        self._control, self._places, self._ports, self._logical = control, places, ports, logical
 
     def can_run(self) -> str | None:
         """Whether they are few enough."""
@@ -138,8 +149,9 @@ class RulesInService(Collector):
             return Snapshot(at_s)
         for bridge in counts:
             with suppress(UnixctlError):  # it was removed meanwhile
-                shown = self._control.call("bridge/dump-flows", bridge)
-                dropping |= {rule.of_bridge(bridge): rule for rule in dropping_rules(shown)}
+                rules = dropping_rules(self._control.call("bridge/dump-flows", bridge))
+                named = self._logical.named(bridge, rules) if self._logical else rules
+                dropping |= {rule.of_bridge(bridge): rule for rule in named}
         return Snapshot(at_s, listing=RuleListing(dropping))
 
     def _counts(self) -> dict[str, int]:
@@ -162,7 +174,9 @@ def attach(place: str | None, host: Host) -> Attached:
     version = control.call("version").splitlines()
     ports = PortsInService(places)
     names, datapath, netns = ports.names(), _datapath(places, control), _network(host, pid)
-    rules, database = RulesInService(control, places, ports), DatabaseInService(host, places.database)
+    ovn = integration_bridge(_asked(places, "--format=json", "--columns=external_ids", "list", "Open_vSwitch"))
+    rules = RulesInService(control, places, ports, LogicalFlows(places, ovn, _VERSIONS))
+    database = DatabaseInService(host, places.database)
     collectors: list[Collector] = [rules, database, *of_datapath(control, MOST_FLOWS)]
     if datapath is Datapath.TC:
         collectors.append(TcFilters(host, netns, names))
@@ -173,6 +187,7 @@ def attach(place: str | None, host: Host) -> Attached:
     if datapath in IN_KERNEL:  # no thread of the switch polls
         collectors = [reader for reader in collectors if not isinstance(reader, PmdThreads | ReceiveQueues)]
     facts = {"switch": version[0] if version else "unknown", "datapath": str(datapath)}
+    facts |= {"OVN on": ovn} if ovn else {}
     return Attached(str(places.directory), str(datapath), names, tuple(collectors), facts, control.close)
 
 

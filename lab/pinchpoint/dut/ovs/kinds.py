@@ -1,14 +1,16 @@
-"""How the ports of a switch count frames: by their types, or by what they count where no type is known. Pure.
+"""Of which kinds the ports of a switch are: on a bench by their keys, in service by their types, or by what they count
+where no type is known. Pure.
 
 Sources: lib/netdev-dpdk.c, lib/netdev-afxdp.c, lib/netdev-linux.c of Open vSwitch; types: ovs-vswitchd.conf.db(5).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import IntEnum
 from typing import Final
 
-from pinchpoint.dut.ovs.spec import Datapath
+from pinchpoint.dut.ovs.spec import AFXDP, LINKED, MADE_BY_SWITCH, VDPA, VETH, VHOST, Datapath, OvsPort, ports, spec
 from pinchpoint.model.groups import grouped
+from pinchpoint.model.scenario import Port, Scenario
 
 KIND: Final = "ovs/kind/"
 """How gauges begin that say of which kind a port is, as the number of a PortKind."""
@@ -73,3 +75,39 @@ def kinds_of(seen: Mapping[str, float], ports: Iterable[str], datapath: Datapath
     counters = grouped((words[2], words[3]) for words in parts if len(words) == 4)
     names = [port for port in dict.fromkeys((*ports, *told)) if port in counters]
     return {port: told[port] if port in told else by_counters(counters[port], datapath) for port in names}
+
+
+_OF_DATAPATH: Final = {Datapath.DPDK: VHOST, Datapath.AF_XDP: AFXDP}  # of others: VETH
+
+
+def usual_kind(scenario: Scenario) -> str:
+    """The kind that ports and hosts have by the datapath."""
+    return _OF_DATAPATH.get(spec(scenario).datapath, VETH)
+
+
+def own_kind(scenario: Scenario, port: Port) -> str:
+    """The kind of a port that is no NIC."""
+    own = port.kind if isinstance(port, OvsPort) else None
+    return own or usual_kind(scenario)
+
+
+def linked(scenario: Scenario) -> tuple[OvsPort, ...]:
+    """The ports that are ends of veth pairs, or of cables in their place."""
+    return _no_nics(scenario, LINKED)
+
+
+def read_by_main(scenario: Scenario) -> tuple[OvsPort, ...]:
+    """The ports that the switch's main thread serves beside its PMD threads."""
+    by_main = {VETH, *MADE_BY_SWITCH} if spec(scenario).polls else set[str]()
+    return _no_nics(scenario, by_main)
+
+
+def _no_nics(scenario: Scenario, kinds: Collection[str]) -> tuple[OvsPort, ...]:
+    made = (port for port in ports(scenario) if not scenario.link(port).device.nic)
+    return tuple(port for port in made if own_kind(scenario, port) in kinds)
+
+
+def of_other_kinds(scenario: Scenario) -> dict[str, str]:
+    """The kind of each port that is not as its datapath has them; of vDPA, whose rings count as vhost-user's, none."""
+    kinds = {port.name: port.kind for port in ports(scenario) if port.kind and port.kind != VDPA}
+    return {name: kind for name, kind in kinds.items() if kind != usual_kind(scenario)}

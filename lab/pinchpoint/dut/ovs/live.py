@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 
 from pinchpoint.bench.actions import create, remove
@@ -12,15 +13,16 @@ from pinchpoint.bulk.making import Bulk, timed_make, timed_removal
 from pinchpoint.dut import nics
 from pinchpoint.dut.attach import engine_links
 from pinchpoint.dut.device import Action, Check, Live
-from pinchpoint.dut.ovs import balancing, settings
+from pinchpoint.dut.ovs import balancing, guests, settings
 from pinchpoint.dut.ovs.balancing import Connections
 from pinchpoint.dut.ovs.bench import ends_with_the_switch, switch_versions
 from pinchpoint.dut.ovs.bulk import Flows
 from pinchpoint.dut.ovs.bulk import Ports as BulkPorts
 from pinchpoint.dut.ovs.collectors import Database, DroppingRules, PmdThreads, Ports, TcFilters, of_datapath
+from pinchpoint.dut.ovs.kinds import linked, read_by_main
 from pinchpoint.dut.ovs.places import OvsPlaces, Unixctl, UnixctlError
 from pinchpoint.dut.ovs.ports import switch_ports
-from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, cards, ends, rules, spec
+from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, OvsDut, cards, ends, rules, spec
 from pinchpoint.dut.program import kept_log
 from pinchpoint.host.interface import Host
 from pinchpoint.model.errors import DutError
@@ -49,22 +51,30 @@ class OvsLive(Live):
     def collectors(self) -> list[Collector]:
         """Datapath, links, ports and threads."""
         scenario, places, control = self._scenario, self._places, self.control
-        device, netns, at = spec(scenario), places.dut_netns, ends(scenario)
+        device = spec(scenario)
         collectors: list[Collector] = [
             DroppingRules(control, [bridge.name for bridge in device.bridges], rules(scenario)),
             Database(places.host, places.database),
             *of_datapath(control),
+            *self._kernels(device),
         ]
-        if device.datapath is not Datapath.DPDK:
-            collectors += engine_links(scenario, places) if scenario.ports else []
-            collectors += [Queues(places.host, netns, "dut", at), Links(places.host, netns, "dut", at)]
-        if device.datapath is Datapath.TC or (device.datapath in IN_KERNEL and device.tuning.hw_offload):
-            collectors.append(TcFilters(places.host, netns, at))
-        if device.datapath is Datapath.AF_PACKET:
-            collectors.append(PacketSockets(places.host, netns, at))
         if balancer := self.balancer():
             collectors.append(balancer)
-        return [*collectors, *self._port_counters(), *self.witnesses()]
+        return [*collectors, *guests.collectors(scenario, places), *self._port_counters(), *self.witnesses()]
+
+    def _kernels(self, device: OvsDut) -> Iterator[Collector]:
+        """What the kernel counts at links, queues and sockets of the ports that it has."""
+        scenario, host, netns = self._scenario, self._places.host, self._places.dut_netns
+        links, by_main = linked(scenario), read_by_main(scenario)
+        if links:
+            yield from engine_links(replace(scenario, ports=links), self._places)
+        at = ends(scenario) if device.datapath is not Datapath.DPDK else [port.name for port in links]
+        if at:
+            yield from (Queues(host, netns, "dut", at), Links(host, netns, "dut", at))
+        if device.datapath is Datapath.TC or (device.datapath in IN_KERNEL and device.tuning.hw_offload):
+            yield TcFilters(host, netns, at)
+        if device.datapath is Datapath.AF_PACKET or by_main:
+            yield PacketSockets(host, netns, [port.name for port in by_main] if device.polls else at)
 
     def witnesses(self) -> list[Collector]:
         return threads(self._places.host, self._places.pidfile("vswitchd"), self.control)
@@ -80,7 +90,8 @@ class OvsLive(Live):
         }
 
     def ready(self) -> Mapping[str, str]:
-        """Every port has its queues; the limit of megaflows is the one asked for from the start."""
+        """Guests are connected, ports have their queues; the limit of megaflows is the one asked for from the start."""
+        guests.await_links(self._scenario, self._places)
         settings.check_queues(self._scenario, self._places, self.control)
         return {**self.versions(), **self._limit_flows()}
 
@@ -178,9 +189,12 @@ class OvsLive(Live):
 
     def _port_counters(self) -> Iterator[Ports]:
         """Of the bridges at which traffic enters or leaves; patch ports add nothing that these do not show."""
-        at, ports = ends(self._scenario), switch_ports(self._scenario, self._places)
+        ports = switch_ports(self._scenario, self._places)
+        at = {*ends(self._scenario), *(port.name for port in spec(self._scenario).inner)}
+        by_main = frozenset(port.name for port in read_by_main(self._scenario))
         for bridge in dict.fromkeys(port.bridge for port in ports if port.name in at):
-            yield Ports(self._places, bridge, {str(port.number): port.name for port in ports if port.bridge == bridge})
+            names = {str(port.number): port.name for port in ports if port.bridge == bridge}
+            yield Ports(self._places, bridge, names, by_main)
 
     def _limit_flows(self) -> Mapping[str, str]:
         """Make the scenario's limit of megaflows the present one, not only the highest there may be.

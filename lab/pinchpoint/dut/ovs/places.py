@@ -190,8 +190,9 @@ class Unixctl:
 class Ovsdb:
     """One connection to an ovsdb-server, by its Unix socket. Close it, or use it in a `with`."""
 
-    def __init__(self, host: Host, path: str) -> None:
-        self._path = path.removeprefix("unix:")
+    def __init__(self, host: Host, path: str, name: str = "Open_vSwitch") -> None:
+        """`name`: of the database."""
+        self._path, self._name = path.removeprefix("unix:"), name
         self._id = 0
         try:
             self._stream = _Stream(host, self._path, _ANSWER_S)
@@ -211,7 +212,7 @@ class Ovsdb:
         """
         self._id += 1
         try:
-            self._stream.send({"method": "transact", "params": ["Open_vSwitch", *operations], "id": self._id})
+            self._stream.send({"method": "transact", "params": [self._name, *operations], "id": self._id})
             while (answer := self._stream.receive(on_wait)).get("id") != self._id:
                 if answer.get("method") == "echo":  # the server asks whether we live (RFC 7047, 4.1.11)
                     self._stream.send({"id": answer["id"], "result": [], "error": None})

@@ -1,7 +1,7 @@
 """Bridges, their ports and their rules: which there are, OpenFlow numbers, and the commands that make them.
 
 Numbers are requested, so that rules may name ports before the switch has opened
-them: in each bridge from 1 in the order engine ports, hosts, patch ports, tunnels, NICs.
+them: in each bridge from 1 in the order engine ports, ports of guests, hosts, patch ports, tunnels, NICs.
 
 Each VXLAN tunnel has two underlay bridges joined by a patch, with an address each on
 their local ports. The switch encapsulates at one and decapsulates at the other
@@ -28,16 +28,23 @@ from itertools import count
 
 from pinchpoint.bench.resource import AnyResource, Command, TapLinks, TextFile
 from pinchpoint.dut.device import RawScenario
+from pinchpoint.dut.ovs import configured
+from pinchpoint.dut.ovs.kinds import own_kind, usual_kind
 from pinchpoint.dut.ovs.places import OvsPlaces, quoted
 from pinchpoint.dut.ovs.spec import (
+    AFXDP,
     IN_KERNEL,
+    INTERNAL,
+    TAP,
     VDPA,
+    VHOST,
     ArpResponder,
     Bridge,
     Datapath,
     OvsNic,
     OvsPort,
     Tunnel,
+    every_port,
     hosts,
     ports,
     spec,
@@ -83,13 +90,13 @@ _Wanted = tuple[str, str, str, Mapping[str, str]]  # bridge, word in rules, inte
 
 
 def _wanted(scenario: Scenario, places: OvsPlaces) -> Iterator[_Wanted]:
-    datapath, mode = spec(scenario).datapath, spec(scenario).xdp_mode
-    xdp = {"options:xdp-mode": mode} if mode else {}
-    for port in ports(scenario):
+    for port in every_port(scenario):
         pinned = {"other_config:pmd-rxq-affinity": quoted(port.rxq_affinity)} if port.rxq_affinity else {}
-        yield port.bridge, port.name, port.name, _attached(port, scenario, places) | xdp | pinned
+        columns = _attached(scenario, port, places) | pinned | configured.interface_columns(port)
+        yield port.bridge, port.name, port.name, columns
     for host in hosts(scenario):
-        yield host.bridge, host.name, host.name, _interface(host.name, datapath, places) | xdp
+        columns = _interface(host.name, usual_kind(scenario), places) | _xdp_mode(scenario)
+        yield host.bridge, host.name, host.name, columns
     for patch in spec(scenario).patches:
         for near, far in ((patch.first, patch.second), (patch.second, patch.first)):
             columns = {"type": "patch", "options:peer": patch_name(far, near)}
@@ -116,15 +123,14 @@ def patch_name(near: str, far: str) -> str:
     return f"{near}-to-{far}"
 
 
-def _attached(port: OvsPort, scenario: Scenario, places: OvsPlaces) -> dict[str, str]:
+def _attached(scenario: Scenario, port: OvsPort, places: OvsPlaces) -> dict[str, str]:
     """How the port reaches its other end. Of a vhost-user port the other end decides how many queues it has."""
-    datapath, nic = spec(scenario).datapath, scenario.link(port).device.nic
-    queues = {"options:n_rxq": str(port.queues)}
-    if datapath is Datapath.DPDK and port.kind == VDPA:
+    queues, kind = {"options:n_rxq": str(port.queues)}, own_kind(scenario, port)
+    if kind == VDPA:
         return _vdpa_columns(port, places)
-    if datapath is Datapath.DPDK and nic:
+    if spec(scenario).datapath is Datapath.DPDK and (nic := scenario.link(port).device.nic):
         return _of_nic(nic, port)
-    return _interface(port.name, datapath, places) | (queues if datapath is Datapath.AF_XDP else {})
+    return _interface(port.name, kind, places) | (queues | _xdp_mode(scenario) if kind == AFXDP else {})
 
 
 def driven(address: str, devargs: str) -> str:
@@ -132,15 +138,20 @@ def driven(address: str, devargs: str) -> str:
     return ",".join(filter(None, (address, devargs)))
 
 
-def _interface(name: str, datapath: Datapath, places: OvsPlaces) -> dict[str, str]:
-    """As a datapath has its ports."""
-    match datapath:
-        case Datapath.DPDK:
-            return {"type": "dpdkvhostuserclient", "options:vhost-server-path": places.vhost_socket(name)}
-        case Datapath.AF_XDP:
-            return {"type": "afxdp"}
-        case _:
-            return {}
+def _xdp_mode(scenario: Scenario) -> dict[str, str]:
+    """The mode of AF_XDP, where the file asks for one."""
+    mode = spec(scenario).xdp_mode
+    return {"options:xdp-mode": mode} if mode else {}
+
+
+_TYPES = {AFXDP: "afxdp", TAP: "tap", INTERNAL: "internal"}  # of a VETH: none
+
+
+def _interface(name: str, kind: str, places: OvsPlaces) -> dict[str, str]:
+    """Columns of its Interface row."""
+    if kind == VHOST:
+        return {"type": "dpdkvhostuserclient", "options:vhost-server-path": places.vhost_socket(name)}
+    return {"type": _TYPES[kind]} if kind in _TYPES else {}
 
 
 def bridges(scenario: Scenario, places: OvsPlaces) -> Command:
@@ -153,9 +164,10 @@ def bridges(scenario: Scenario, places: OvsPlaces) -> Command:
         # Without a controller no NORMAL flow appears: only the scenario's rules forward.
         words += ["fail_mode=secure", f"protocols={_PROTOCOLS}"]
     for port in switch_ports(scenario, places):
-        words += ["--", "add-port", port.bridge, port.name, "--", "set", "interface", port.name]
+        words += [*configured.added(scenario, port.bridge, port.name), "--", "set", "interface", port.name]
         words.append(f"ofport_request={port.number}")
         words += [f"{column}={value}" for column, value in port.columns.items()]
+    words += configured.port_rows(scenario)
     for near, far in ends(scenario):
         words += ["--", "add-br", near.underlay, "--", "set", "bridge", near.underlay, "datapath_type=netdev"]
         words.append(f'other_config:hwaddr="{near.mac}"')
@@ -249,12 +261,15 @@ MANY = 10_000  # rules: from here on one bundle takes a fraction of the time, as
 
 
 def rules(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
-    """The rules of all bridges."""
+    """The rules of all bridges, before them the meters and groups that they name."""
     resources: list[AnyResource] = []
     ports = switch_ports(scenario, places)
     for bridge in spec(scenario).bridges:
         responders = [responder for responder in spec(scenario).arp_responders if responder.bridge == bridge.name]
-        file = _file(bridge, places, port_numbers(ports, bridge.name), responders)
+        numbers = port_numbers(ports, bridge.name)
+        groups = [with_port_numbers(group.text, numbers) for group in bridge.groups]
+        resources += configured.tables(bridge, places, groups)
+        file = _file(bridge, places, numbers, responders)
         if file.lines or file.series:
             management = places.management_of(bridge.name)
             count = len(file.lines) + sum(series[1] for series in file.series)
@@ -312,8 +327,10 @@ def rule_place(bridge: Bridge, rules_line: int) -> int | None:
 
 def refused_rule(error: CommandFailed, scenario: Scenario, places: OvsPlaces) -> BenchError | None:
     """The error in terms of the scenario if it was ovs-ofctl refusing a rule; None if it was another."""
-    if error.argv[0] != "ovs-ofctl" or "add-flows" not in error.argv:
+    if error.argv[0] != "ovs-ofctl":
         return None
+    if "add-flows" not in error.argv:
+        return configured.refused(error, scenario, places)
     bridge = next((b for b in spec(scenario).bridges if places.rules_of(b.name) in error.argv), None)
     match = bridge and re.search(re.escape(places.rules_of(bridge.name)) + r":(\d+): (.*)", error.output)
     if bridge is None or not match:

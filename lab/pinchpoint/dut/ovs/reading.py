@@ -7,11 +7,12 @@ port; in a series `{i}`, `{u16:...}`, `{ipv4:...}`, `{mac:...}`.
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from pinchpoint.dut import checks
 from pinchpoint.dut.device import RawScenario, Read
-from pinchpoint.dut.ovs import spec
+from pinchpoint.dut.ovs import port_checks, spec
 from pinchpoint.dut.ovs.ports import check_vdpa
 from pinchpoint.dut.ovs.spec import IN_KERNEL, POLLED, Bridge, Datapath, Patch, Rule, RuleSeries, pinned_queues
 from pinchpoint.dut.services import Option
@@ -45,9 +46,17 @@ def read(raw: RawScenario) -> Callable[[], Read]:
         raw.mismatch(("blocked", "action"), f'another one where dut.datapath is "{datapath}"', action)
     is_batch = raw.measure is not None and issubclass(raw.measure, Batch)
     made = Rules(raw.source, dut, arrays).bridges(needs_rules=not (raw.tables["service"] or is_batch))
-    return lambda: Read(
-        _dut(dut, arrays, made),
-        tuple(spec.OvsPort(**port.values) for port in raw.ports),
+    return lambda: _read(raw, arrays, made)
+
+
+def _read(raw: RawScenario, arrays: _Arrays, made: tuple[Bridge, ...]) -> Read:
+    """Of a file without problems. The ports of guests are the device's own."""
+    ports = [spec.OvsPort(**port.values) for port in raw.ports]
+    of_guests = {name for port in ports if port.forwards_to for name in (port.name, port.forwards_to)}
+    inner = tuple(port for port in ports if port.name in of_guests)
+    return Read(
+        replace(_dut(raw.dut, arrays, made), inner=inner),
+        tuple(port for port in ports if port.name not in of_guests),
         tuple(spec.OvsHost(**host.values) for host in raw.hosts),
     )
 
@@ -57,7 +66,7 @@ def _check_names(source: Source, arrays: _Arrays) -> None:
     seen = {name for bridge in arrays["bridge"] if (name := bridge.values.get("name"))}
     tunnels = [tunnel.values for tunnel in arrays["tunnel"]]
     ends = {f"{tunnel.get('name')}-{tunnel.get(end)}" for tunnel in tunnels for end in ("first", "second")}
-    for table in ("bridge", "port", "host", "nic", "tunnel"):
+    for table in ("bridge", "port", "host", "nic", "tunnel", "bond"):
         for element in arrays[table]:
             name, at = element.values.get("name"), (*element.at, "name")
             if not name:
@@ -92,6 +101,7 @@ def _check_ports(raw: RawScenario) -> None:
     if datapath and datapath != Datapath.DPDK:
         checks.no_vhost(raw, f'dut.datapath is "{datapath}"')
     check_vdpa(raw)
+    port_checks.check(raw)
 
 
 def _check_nics(raw: RawScenario) -> None:
@@ -156,16 +166,21 @@ def _dut(dut: Values, arrays: _Arrays, made: tuple[Bridge, ...]) -> spec.OvsDut:
         vswitchd=dut["vswitchd"],
         nics=tuple(spec.OvsNic(**nic.values) for nic in arrays["nic"]),
         xdp_mode=dut["xdp_mode"],
+        mirrors=tuple(port_checks.mirrors(arrays["mirror"], arrays["port"])),
+        bonds=tuple(port_checks.bonds(arrays["bond"])),
     )
 
 
 _PREVIOUS, _NEXT = "{to-previous}", "{to-next}"
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _NUMBER = re.compile(r"[0-9]{1,5}")
-# What `ovs-ofctl dump-flows` prints beside the rules: its heading, and counters, which `add-flows` skips.
-_HEADING = re.compile(r"(?:NXST|OFPST)_FLOW reply\b")
+# What `ovs-ofctl dump-flows`, `dump-meters` and `dump-groups` print beside the rules: headings, and counters, which
+# `add-flows` skips. Bands of a meter have lines of their own there.
+_HEADING = re.compile(r"(?:NXST|OFPST)_(?:FLOW|METER_CONFIG|GROUP_DESC) reply\b")
+_BAND = re.compile(r"type=\w+")
 _COUNTERS = re.compile(r"\b(?:duration|n_packets|n_bytes|idle_age|hard_age)=[^,\s]+,?\s*")
 _NEEDED = re.compile(r"\b(meter|group)[:=](\d+)")
+_NUMBERED = {"meter": "meter", "group": "group_id"}
 _HIGHEST = {"u16": 2**16 - 1, "ipv4": 2**32 - 1, "mac": 2**48 - 1}
 _ENDS = (("from", "first"), ("to", "second"))  # key and field of each end of a patch or a tunnel
 
@@ -228,6 +243,7 @@ class Rules:
         self.dut = dut
         self.arrays = arrays
         self.names = _names(dut, arrays)
+        self._there = set[str]()  # meters and groups of the bridge whose rules are read
 
     def bridges(self, needs_rules: bool) -> tuple[Bridge, ...]:
         """br0, the rest of its row, the bridges beside it. `needs_rules`: whether br0 must have any."""
@@ -238,12 +254,34 @@ class Rules:
 
     def _bridge(self, name: str, values: Values, at: Path, series: Sequence[Element], table: str) -> Bridge:
         """With rules at `at` and in series; it must have any where there is a `table` for them."""
+        meters, groups = (self._numbered(kind, values, at, name) for kind in ("meter", "group"))
         rules = self._judged(self._lines(values.get("rules", ""), at), at, name)
         made = self._series(series, name)
         answers = any(responder.values.get("bridge") == name for responder in self.arrays["arp_responder"])
         if table and "rules" in values and not (rules or series or answers):
             self.source.problem(at, f"expected at least one rule here or in {table}")
-        return Bridge(name, rules, made)
+        self._there = set()
+        return Bridge(name, rules, made, meters, groups)
+
+    def _numbered(self, kind: str, values: Values, rules_at: Path, bridge: str) -> tuple[Rule, ...]:
+        """The meters or groups of a bridge; from now on its rules may name them."""
+        at: Path = (*rules_at[:-1], f"{kind}s")
+        read = list[Rule]()
+        for rule in self._lines(values.get(f"{kind}s", ""), at):
+            if read and _BAND.match(rule.text):
+                read[-1] = replace(read[-1], text=f"{read[-1].text} {rule.text}")
+            else:
+                read.append(rule)
+        for rule in read:
+            number = re.search(rf"\b{_NUMBERED[kind]}=(\d+)", rule.text)
+            if number is None:
+                told = f"expected a {kind} with its number ({_NUMBERED[kind]}=...), found {show(rule.text)}"
+                self.source.problem(at, told, rule.line)
+            elif (word := f"{kind}:{number[1]}") in self._there:
+                self.source.problem(at, f"expected each {kind} once, found {word} again", rule.line)
+            else:
+                self._there.add(word)
+        return self._judged(read, at, bridge)
 
     def _transit(self) -> Iterator[Bridge]:
         names = row(self.dut)
@@ -299,7 +337,7 @@ class Rules:
     def _problems(self, rule: str, bridge: str, last: int | None = None) -> Sequence[str]:
         """`last`: the highest i of a series."""
         placeholders = _placeholder_problems(rule, self.names.get(bridge, []), last)
-        return _text_problems(rule) or [*_absent(rule), *placeholders]
+        return _text_problems(rule) or [*_absent(rule, self._there), *placeholders]
 
 
 def _names(dut: Values, arrays: Mapping[str, Sequence[Element]]) -> dict[str, list[str]]:
@@ -330,10 +368,11 @@ def _text_problems(rule: str) -> list[str]:
     return []
 
 
-def _absent(rule: str) -> Iterator[str]:
-    """The meters and groups that a rule names: nothing makes any."""
+def _absent(rule: str, there: Collection[str]) -> Iterator[str]:
+    """The meters and groups that a rule names, and its bridge has not."""
     for kind, number in _NEEDED.findall(rule):
-        yield f"{kind}:{number}: there is no {kind} {number}; a scenario has no key for {kind}s"
+        if f"{kind}:{number}" not in there:
+            yield f"{kind}:{number}: there is no {kind} {number}; its bridge's key {kind}s makes them"
 
 
 def _placeholder_problems(rule: str, ports: Collection[str], last: int | None) -> list[str]:

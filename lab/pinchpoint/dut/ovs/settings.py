@@ -15,8 +15,19 @@ from collections.abc import Iterator, Mapping
 
 from pinchpoint.bench.resource import Host
 from pinchpoint.dut.ovs.bench import tuned
+from pinchpoint.dut.ovs.kinds import read_by_main
 from pinchpoint.dut.ovs.places import OvsPlaces, Unixctl
-from pinchpoint.dut.ovs.spec import BEST_EFFORT, IN_KERNEL, POLLED, Datapath, OvsPort, ends, pinned_queues, ports, spec
+from pinchpoint.dut.ovs.spec import (
+    BEST_EFFORT,
+    IN_KERNEL,
+    POLLED,
+    Datapath,
+    OvsPort,
+    ends,
+    every_port,
+    pinned_queues,
+    spec,
+)
 from pinchpoint.dut.ovs.text import receive_queues
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.processes import insisted
@@ -75,7 +86,8 @@ def check_queues(scenario: Scenario, places: OvsPlaces, control: Unixctl) -> Non
     def check() -> None:
         polled = polled_queues(control.call("dpif-netdev/pmd-rxq-show"))
         layouts = ring_layouts(places.host.read(places.log))
-        for port in ports(scenario):
+        by_main = read_by_main(scenario)
+        for port in (port for port in every_port(scenario) if port not in by_main):
             _check_port(port, polled.get(port.name, {}))
             if (layout := layouts.get(places.vhost_socket(port.name))) is not None:
                 _same(f"ring layout of {port.name}", port.ring_layout, layout)
@@ -149,7 +161,8 @@ def _flow_limit(asked: int, shown: str) -> str:
 
 def _cores(scenario: Scenario, control: Unixctl) -> dict[str, str]:
     """A switch without any port to poll has no PMD thread."""
-    if not (scenario.ports or scenario.hosts) or "pmd-cpu-mask" in spec(scenario).other_config:
+    polled = len(every_port(scenario)) - len(read_by_main(scenario)) + len(scenario.hosts)
+    if not polled or "pmd-cpu-mask" in spec(scenario).other_config:
         return {}
     with_pmd = sorted(map(int, _PMD.findall(control.call("dpif-netdev/pmd-rxq-show"))))
     cores = ",".join(map(str, with_pmd))
@@ -179,7 +192,8 @@ def _port_modes(scenario: Scenario, places: OvsPlaces, control: Unixctl) -> dict
     interfaces = places.ask_vsctl("--format=json", "--columns=name,status", "list", "Interface")
     modes = xdp_modes(control.call("dpctl/show"), interfaces)
     if (asked := spec(scenario).xdp_mode) not in (None, BEST_EFFORT):
-        for name in ends(scenario):
+        by_main = {port.name for port in read_by_main(scenario)}
+        for name in (name for name in ends(scenario) if name not in by_main):
             _same(f"xdp mode of {name}", str(asked), modes.get(name))
     return {f"xdp mode of {name}": modes.get(name, "not reported") for name in ends(scenario)}
 

@@ -1,12 +1,14 @@
 """What a scenario says of a private Open vSwitch, and the keys by which it says so."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
 from pinchpoint.dut.device import Items, Keys, Types
 from pinchpoint.dut.nics import Cards, at
+from pinchpoint.dut.ovs import nic_keys
+from pinchpoint.dut.ovs.nic_keys import OvsNic as OvsNic
 from pinchpoint.dut.services import TRACKING, Services
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table, Unset
@@ -25,6 +27,12 @@ class Datapath(StrEnum):
 
 VDPA: Final = "vdpa"
 """The kind of a port whose rings a function of a NIC serves."""
+VHOST, VETH, AFXDP, TAP, INTERNAL = "vhost-user", "veth", "afxdp", "tap", "internal"
+"""Kinds of ports; of a datapath's own ports VHOST, AFXDP or VETH."""
+LINKED: Final = frozenset({VETH, AFXDP})
+"""Kinds whose port is one end of a veth pair."""
+MADE_BY_SWITCH: Final = frozenset({TAP, INTERNAL})
+"""Kinds whose interface the switch makes: what is sent into it, the switch receives."""
 POLLED: Final = frozenset({Datapath.DPDK, Datapath.AF_XDP})
 """Datapaths whose ports are polled by PMD threads."""
 IN_KERNEL: Final = frozenset({Datapath.KERNEL, Datapath.TC})
@@ -56,6 +64,8 @@ class Bridge:
     name: str
     rules: tuple[Rule, ...]
     rule_series: tuple[RuleSeries, ...]
+    meters: tuple[Rule, ...] = ()
+    groups: tuple[Rule, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -74,18 +84,6 @@ class Tunnel:
     first: str
     second: str
     vni: int
-
-
-@dataclass(frozen=True)
-class OvsNic:
-    """A NIC of the switch whose cable leads to another one of it, or to another machine, and not to the engine."""
-
-    name: str  # in rules
-    bridge: str
-    address: str  # on the PCI bus of the device's machine
-    queues: int
-    devargs: str = ""
-    no_iommu: bool = False  # it may be given to a process without an IOMMU
 
 
 @dataclass(frozen=True)
@@ -125,6 +123,54 @@ CONFIG_KEYS: Final = {
 """Open_vSwitch other_config: the key in which each setting stands in the database."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class OvsPort(Port):
+    """A port of one of the switch's bridges."""
+
+    bridge: str
+    rxq_affinity: str  # "queue:cpu,..." as pmd-rxq-affinity; empty: the switch decides
+    kind: str | None = None  # None: as the datapath has its ports
+    pf: str | None = None  # of VDPA: the NIC's physical function, a PCI address
+    vf: str | None = None  # its virtual function that serves the rings
+    representor: int | None = None  # of that function in the switch
+    devargs: str = ""  # of a NIC, for its driver: "KEY=VALUE,..."
+    mtu: int | None = None  # None: the switch's own, 1500
+    vlan_mode: str | None = None  # this and the next two: ovs-vswitchd.conf.db(5), Port, "VLAN Configuration"
+    tag: int | None = None
+    trunks: tuple[int, ...] = ()
+    ingress_policing_rate: int | None = None  # kbit/s
+    ingress_policing_burst: int | None = None  # kbit
+    qos: Mapping[str, str] = field(default_factory=dict)  # `type`, and other_config of the QoS row
+    forwards_to: str | None = None  # the port at which its guest gives out what it got here
+    forwards_in: str = "container"  # or VM
+    forward_cpu: int | None = None  # of that guest; None: one that nobody has, or else the last of pmd_cpus
+
+    @property
+    def shared_nics(self) -> tuple[str, ...]:
+        """Both functions of VDPA."""
+        return tuple(address for address in (self.pf, self.vf) if address)
+
+
+@dataclass(frozen=True)
+class Mirror:
+    """Copies of frames for one port."""
+
+    name: str
+    bridge: str
+    select: tuple[str, ...]  # ports whose frames, both ways, are copied; none: all of the bridge
+    output: str  # the port that gets the copies
+
+
+@dataclass(frozen=True)
+class Bond:
+    """Several ports as one."""
+
+    name: str
+    ports: tuple[str, ...]
+    mode: str
+    lacp: str
+
+
 @dataclass(frozen=True)
 class OvsDut:
     """A private Open vSwitch."""
@@ -143,6 +189,15 @@ class OvsDut:
     nics: tuple[OvsNic, ...] = ()  # beside those of ports
     xdp_mode: str | None = None  # of its ports (af_xdp only); None: the best that each can
     kind: str = "ovs"
+    mirrors: tuple[Mirror, ...] = ()
+    bonds: tuple[Bond, ...] = ()
+    inner: tuple[OvsPort, ...] = ()  # ports with a guest at their other end, not the engine
+
+    @property
+    def guests(self) -> tuple[tuple[OvsPort, OvsPort], ...]:
+        """The two ports of each guest in the path."""
+        by_name = {port.name: port for port in self.inner}
+        return tuple((port, by_name[port.forwards_to]) for port in self.inner if port.forwards_to)
 
     @property
     def cpus(self) -> tuple[int, ...]:
@@ -161,24 +216,6 @@ class OvsDut:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OvsPort(Port):
-    """A port of one of the switch's bridges."""
-
-    bridge: str
-    rxq_affinity: str  # "queue:cpu,..." as pmd-rxq-affinity; empty: the switch decides
-    kind: str | None = None  # VDPA; None: as the datapath has its ports
-    pf: str | None = None  # of VDPA: the NIC's physical function, a PCI address
-    vf: str | None = None  # its virtual function that serves the rings
-    representor: int | None = None  # of that function in the switch
-    devargs: str = ""  # of a NIC, for its driver: "KEY=VALUE,..."
-
-    @property
-    def shared_nics(self) -> tuple[str, ...]:
-        """Both functions of VDPA."""
-        return tuple(address for address in (self.pf, self.vf) if address)
-
-
-@dataclass(frozen=True, kw_only=True)
 class OvsHost(Host):
     """A host on one of the switch's bridges."""
 
@@ -194,6 +231,11 @@ def spec(scenario: Scenario) -> OvsDut:
 def ports(scenario: Scenario) -> tuple[OvsPort, ...]:
     """The scenario's ports, as this kind has them."""
     return tuple(port for port in scenario.ports if isinstance(port, OvsPort))
+
+
+def every_port(scenario: Scenario) -> tuple[OvsPort, ...]:
+    """The same, and those of guests in the path."""
+    return (*ports(scenario), *spec(scenario).inner)
 
 
 def hosts(scenario: Scenario) -> tuple[OvsHost, ...]:
@@ -231,6 +273,10 @@ def rules(scenario: Scenario) -> int:
 FIRST_BRIDGE: Final = "br0"
 LAST_BRIDGE: Final = "last"
 DEFAULT_MB: Final = 1024
+GUEST_MB: Final = 128  # hugepage memory of a container in the path
+CONTAINER, VM = "container", "vm"
+"""What a guest in the path is."""
+LARGEST_FRAME: Final = 9022  # at the largest MTU that a port may have
 MOST_RULES: Final = 1_000_000
 _INT32: Final = 2**31 - 1
 _UINT32: Final = 2**32 - 1
@@ -267,6 +313,15 @@ TUNING: Final = (
         "Where tc forwards: anywhere, not in software, or not in hardware (tc only).", _OWN),
 )  # fmt: skip
 
+_TABLES_OF_A_BRIDGE = (
+    Key("meters", kinds.lines(),
+        "Meters that its rules name, one a line, as `ovs-ofctl add-meter` reads them and `dump-meters` prints them: "
+        "`meter=1,pktps,band=type=drop,rate=1000`.", ""),
+    Key("groups", kinds.lines(),
+        "Groups that its rules name, one a line, as `ovs-ofctl add-groups` reads them and `dump-groups` prints them: "
+        "`group_id=7,type=all,bucket=output:{right}`.", ""),
+)  # fmt: skip
+
 _DUT = (
     Key("datapath", kinds.word("dpdk", "af_xdp", "af_packet", "kernel", "tc"),
         '"dpdk": vhost-user rings, or NICs, polled by PMD threads; "af_xdp": veth pairs through AF_XDP sockets, '
@@ -292,6 +347,7 @@ _DUT = (
         "OpenFlow rules of br0, one a line, as `ovs-ofctl add-flows` reads them. Blank lines, lines that begin with # "
         "and what `dump-flows` prints beside the rules are skipped; `{left}` stands for the number of the port named "
         "left.", ""),
+    *_TABLES_OF_A_BRIDGE,
     Key("cascade", kinds.integer(1, 64),
         'Bridges in a row, br0, br1, ..., each joined to the next by patch ports; `bridge = "last"` is the '
         "last of them.", 1),
@@ -317,6 +373,7 @@ RULE_SERIES = Table("dut.rule_series",
 BRIDGE = Table("bridge", "A bridge beside br0 and its row.", (
     Key("name", kinds.bridge_name(), "Used in ports, hosts, patches and tunnels."),
     Key("rules", kinds.lines(), "Its OpenFlow rules, written as those of the DUT.", ""),
+    *_TABLES_OF_A_BRIDGE,
 ), at_most=256)  # fmt: skip
 
 BRIDGE_SERIES = Table("bridge.rule_series",
@@ -336,21 +393,7 @@ TUNNEL = Table("tunnel", "A VXLAN tunnel between two bridges, over an underlay t
     Key("vni", kinds.integer(0, 2**24 - 1), "The VXLAN network identifier (RFC 7348)."),
 ), at_most=256)  # fmt: skip
 
-_DEVARG = r"[a-z][a-z0-9_]{0,62}=[A-Za-z0-9_.:-]{1,64}"
-_DEVARGS = kinds.matching(
-    rf"(?:{_DEVARG}(?:,{_DEVARG}){{0,15}})?", 'driver arguments such as "dv_flow_en=1,mprq_en=0", or nothing'
-)
-
-NIC = Table("nic",
-    "A NIC of the switch (dpdk only) without an end of the engine: two of them joined by a cable make a loop between "
-    "two bridges; one alone is an uplink to another machine.", (
-    Key("name", kinds.port_name(), "In braces, its port in the rules of its bridge."),
-    Key("bridge", _A_BRIDGE, "The bridge it belongs to.", FIRST_BRIDGE),
-    Key("pci", kinds.pci_address(), "Its PCI address.", field="address"),
-    Key("queues", kinds.integer(1, 64), "Its receive queues.", 1),
-    Key("devargs", _DEVARGS, "Arguments of its driver (DPDK's devargs, behind the address).", ""),
-    Key("no_iommu", kinds.boolean(), "As of a port: whether it may be used without an IOMMU.", False),
-), at_most=64)  # fmt: skip
+NIC = nic_keys.table(Key("bridge", _A_BRIDGE, "The bridge it belongs to.", FIRST_BRIDGE))
 
 ARP_RESPONDER = Table("arp_responder", "Addresses for which a bridge itself answers ARP requests, by one rule of "
     "table 0 each.", (
@@ -359,18 +402,60 @@ ARP_RESPONDER = Table("arp_responder", "Addresses for which a bridge itself answ
     Key("mac", kinds.mac(unicast=True), "The answer."),
 ), at_most=64)  # fmt: skip
 
+MIRROR = Table("mirror", "Copies of a bridge's frames for one of its ports.", (
+    Key("name", kinds.port_name(), "Its name in the database."),
+    Key("select", kinds.listed("a list of port names", kinds.port_name(), may_be_empty=True),
+        "Ports whose frames, in both directions, are copied; none: all of the bridge.", []),
+    Key("to", kinds.port_name(), "The port that gets the copies; nothing else is sent to it.", field="output"),
+), at_most=16)  # fmt: skip
+
+BOND = Table("bond", "Ports that the switch bonds. Rules see a member's number as `in_port`; NORMAL sends to bonds.", (
+    Key("name", kinds.port_name(), "Its name in the database."),
+    Key("ports", kinds.listed("a list of port names", kinds.port_name()), "Its members, of one bridge."),
+    Key("mode", kinds.word("active-backup", "balance-slb", "balance-tcp"),
+        "How members share the load; `balance-tcp` needs LACP.", "active-backup"),
+    Key("lacp", kinds.word("off", "passive", "active"), "Whether it negotiates by LACP.", "off"),
+), at_most=16)  # fmt: skip
+
+_BITS = 2**31 - 1
+_NO_LIMIT = Unset("no limit")
 _PORT = (
     Key("bridge", _A_BRIDGE, "The bridge it belongs to.", FIRST_BRIDGE),
     Key("rxq_affinity", kinds.affinity(), "Which of dut.pmd_cpus polls which queue (OVS's pmd-rxq-affinity).", ""),
-    Key("kind", kinds.word(VDPA),
-        '"vdpa": a vhost-user socket whose rings a virtual function of a NIC serves: `type=dpdkvdpa`, with `pf`, `vf` '
-        "and `representor`. Forks of Open vSwitch have it; another is refused once it runs.",
+    Key("kind", kinds.word(VDPA, VETH, AFXDP, TAP, INTERNAL),
+        '"veth": a veth pair that the switch\'s main thread serves; "afxdp": one that a PMD thread polls; "tap", '
+        '"internal": an interface that the switch makes, served by its main thread; so ports of several kinds may be '
+        'on one bridge. "vdpa": a vhost-user socket whose rings a virtual function of a NIC serves: `type=dpdkvdpa`, '
+        "with `pf`, `vf` and `representor`. Forks of Open vSwitch have it; another is refused once it runs.",
         Unset("as dut.datapath says")),
     Key("pf", kinds.pci_address(), "The NIC's physical function, in switchdev mode (vdpa only).", Unset("none")),
     Key("vf", kinds.pci_address(), "Its virtual function (vdpa only).", Unset("none")),
     Key("representor", kinds.integer(0, 4095), "The number of that function's representor (vdpa only).", Unset("none")),
-    Key("devargs", _DEVARGS,
+    Key("devargs", nic_keys.DEVARGS,
         "Arguments of the driver of the port's NIC (DPDK's devargs, behind its address; `pci` only).", ""),
+    Key("mtu", kinds.integer(576, LARGEST_FRAME - 18), "Its MTU (mtu_request).", Unset("1500")),
+    Key("vlan_mode", kinds.word("access", "trunk", "native-tagged", "native-untagged", "dot1q-tunnel"),
+        "How NORMAL treats its VLANs (ovs-vswitchd.conf.db(5), Port). QinQ is dot1q-tunnel; `dut.other_config` then "
+        "needs vlan-limit = 2.", Unset("access with a tag, else trunk")),
+    Key("tag", kinds.integer(0, 4095), "Its VLAN: of an access port, or the native or the outer one.", Unset("none")),
+    Key("trunks", kinds.listed("a list of VLANs from 0 to 4095", kinds.integer(0, 4095), 4096, may_be_empty=True),
+        "VLANs of a trunk; none: all.", []),
+    Key("ingress_policing_rate", kinds.integer(1, _BITS),
+        "What it receives beyond this rate, kbit/s, is dropped.", _NO_LIMIT),
+    Key("ingress_policing_burst", kinds.integer(1, _BITS), "The burst that is let through, kbit.",
+        Unset("the switch's own")),
+    Key("qos", kinds.config({}),
+        "What it sends is policed or shaped: `type` and other_config of a QoS row, e.g. "
+        '`{ type = "egress-policer", cir = 1250000, cbs = 2048 }` with DPDK.', {}),
+    Key("forwards_to", kinds.port_name(),
+        "The other port of a guest, which gives out there what it gets here, and the other way round (with DPDK only). "
+        "No stream begins or ends at these two: wire, guest, wire is PVP.", Unset("the engine is at its other end")),
+    Key("forwards_in", kinds.word(CONTAINER, VM),
+        'What that guest is. "container": `dpdk-testpmd` between two virtio-user ports; "vm": a virtual machine under '
+        "qemu, whose kernel bridges its two interfaces (`packaging/guest-kernel`). Without KVM it is emulated, and "
+        "slow.", CONTAINER),
+    Key("forward_cpu", kinds.integer(0, kinds.HIGHEST_CPU), "The CPU of that guest.",
+        Unset("the lowest that neither engine nor switch has, else the last of dut.pmd_cpus")),
 )  # fmt: skip
 
 _HOST = (Key("bridge", _A_BRIDGE, "The bridge it is on.", FIRST_BRIDGE),)
@@ -392,7 +477,7 @@ KEYS = Keys(
     dut=_DUT,
     port=_PORT,
     host=_HOST,
-    arrays=(RULE_SERIES, BRIDGE, BRIDGE_SERIES, PATCH, TUNNEL, NIC, ARP_RESPONDER),
+    arrays=(RULE_SERIES, BRIDGE, BRIDGE_SERIES, PATCH, TUNNEL, NIC, ARP_RESPONDER, MIRROR, BOND),
     actions=_ACTIONS,
     settings=kinds.config(RESERVED_CONFIG),
     cabled=lambda dut: dut.get("datapath", "dpdk") != "dpdk",

@@ -83,7 +83,7 @@ def not_faster(rate_fps: float, ndr: Rate | None, given_fps: float | None) -> st
         return ""
     return (
         f"no burst is faster than the DUT: a burst reaches {units.fps(rate_fps)}, and the DUT carries "
-        f"{units.fps(carried_fps)} without loss for as long as one likes"
+        f"{units.fps(carried_fps)} without loss indefinitely"
     )
 
 

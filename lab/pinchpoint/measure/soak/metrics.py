@@ -216,8 +216,7 @@ def _longest_stop(stops: Sequence[Stop], span_s: float) -> Iterator[Metric]:
     if stops:
         longest = max(stops, key=lambda stop: (stop.ended_s or span_s) - stop.began_s)
         length_s = (longest.ended_s or span_s) - longest.began_s
-        told = longest.warning.text
-        note = told if longest.ended_s else f"at least: {told}"
+        note = longest.warning.text if longest.ended_s else f"at least: {longest.warning.text}"
         yield Metric("longest stop", "s", length_s, length_s, None if longest.ended_s is None else length_s, note)
 
 

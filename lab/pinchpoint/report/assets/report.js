@@ -1,5 +1,5 @@
 "use strict";
-// Draws the plots in the colours of the reader's theme and sorts the tables of trials.
+// Draws the plots in the colours of the reader's theme, links those over the same quantity, sorts tables of trials.
 (() => {
   const root = document.documentElement;
   const figures = JSON.parse(document.getElementById("figures").textContent);
@@ -27,6 +27,53 @@
   // What is folded away has no size: it is drawn when it is unfolded.
   const folded = (element) => element.parentElement.closest("details:not([open])");
 
+  // Plots whose x axes have one title and one scale are zoomed together, and show the same place under the pointer.
+  const NEAR = 0.02; // of the axis
+  const axis = (plot) => plot.layout?.xaxis ?? {};
+  const linked = (plot) =>
+    figures
+      .map(({ id }) => document.getElementById(id))
+      .filter((other) => {
+        const [a, b] = [axis(plot), axis(other)];
+        return other !== plot && other.data && !folded(other) && a.title?.text && a.title.text === b.title?.text && a.type === b.type;
+      });
+  const pointTo = (plot, x) => {
+    const { type, range } = axis(plot);
+    const at = (value) => (type === "log" ? Math.log10(value) : value);
+    let away = NEAR * Math.abs(range[1] - range[0]);
+    let best;
+    plot.data.forEach((trace, curveNumber) => {
+      if (trace.hoverinfo === "skip" || trace.visible === "legendonly") return;
+      Array.from(trace.x ?? []).forEach((value, pointNumber) => {
+        const own = Math.abs(at(value) - at(x));
+        if (trace.y?.[pointNumber] == null || !(own < away)) return;
+        away = own;
+        best = { curveNumber, pointNumber, subplot: (trace.xaxis ?? "x") + (trace.yaxis ?? "y") };
+      });
+    });
+    if (best) Plotly.Fx.hover(plot, [best], best.subplot);
+    else Plotly.Fx.unhover(plot);
+  };
+  const led = new Set(); // plots that another one has zoomed: they do not lead in turn
+  const link = (plot) => {
+    plot.on("plotly_relayout", (change) => {
+      if (led.delete(plot)) return;
+      const [low, high] = [change["xaxis.range[0]"], change["xaxis.range[1]"]];
+      if (low === undefined && !change["xaxis.autorange"]) return;
+      for (const other of linked(plot)) {
+        const own = figures.find(({ id }) => id === other.id).layout.xaxis?.range;
+        const range = low === undefined ? own : [low, high];
+        led.add(other);
+        Plotly.relayout(other, range ? { "xaxis.range": [...range] } : { "xaxis.autorange": true });
+      }
+    });
+    plot.on("plotly_hover", ({ points: [point] }) => {
+      if (typeof point.x === "number") for (const other of linked(plot)) pointTo(other, point.x);
+    });
+    plot.on("plotly_unhover", () => linked(plot).forEach((other) => Plotly.Fx.unhover(other)));
+  };
+  document.addEventListener("drawn", ({ detail }) => link(detail));
+
   const draw = (width, within = document) => {
     const style = getComputedStyle(root);
     for (const figure of figures) {
@@ -35,7 +82,9 @@
       const layout = painted(figure.layout, style);
       if (width) layout.width = width;
       const { data } = figures.find((other) => other.id === (figure.data_of ?? figure.id));
+      const isNew = !place.data;
       Plotly.react(figure.id, painted(data, style), layout, config);
+      if (isNew) link(place);
     }
   };
 

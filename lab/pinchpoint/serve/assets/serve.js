@@ -118,6 +118,7 @@
     const { data } = plot;
     const layout = { ...plot.layout, width: plot.clientWidth };
     Plotly.newPlot(plot, data, layout, { displaylogo: false, responsive: true });
+    document.dispatchEvent(new CustomEvent("drawn", { detail: plot }));
   };
   const equip = () => {
     for (const plot of document.querySelectorAll(".plot:has(.main-svg)")) {

@@ -1,4 +1,4 @@
-//! What a client sends without being asked for.
+//! What a client does without being asked for.
 
 use super::Client;
 use crate::connections::outstanding::{Progress, State};
@@ -11,6 +11,37 @@ impl Client {
     pub fn timed(&mut self, now_ns: u64, most: usize, out: &mut Vec<Outgoing>) {
         for at in 0..self.timers.len() {
             self.elapse(at, now_ns, most, out);
+        }
+    }
+
+    /// Gives up the next `excess` connections, at no cost for each without timers, which walk over
+    /// them: a client that is asked for more than it can open does not open fewer for that.
+    #[inline(never)]
+    pub(super) fn skip(&mut self, excess: u64) {
+        let skipped = excess.min(self.outstanding.room());
+        self.counts.shortfall += skipped;
+        self.outstanding.skip(skipped);
+        self.next = self.sender.plan.place(self.outstanding.next());
+    }
+
+    #[inline(always)]
+    pub(super) fn expire(&mut self, now_ns: u64) {
+        let lasting_ns = self.schedule.lasting_ns();
+        while let Some((n, state)) = self.outstanding.oldest() {
+            if state == State::Ended {
+                self.outstanding.pop_ended();
+                continue;
+            }
+            if now_ns < self.planned_ns(n) + lasting_ns {
+                return;
+            }
+            self.counts.unfinished -= 1;
+            *match state {
+                State::Opened => &mut self.counts.timed_out_connecting,
+                State::Established => &mut self.counts.timed_out_answering,
+                _ => &mut self.counts.timed_out_closing,
+            } += 1;
+            self.outstanding.pop();
         }
     }
 

@@ -1,0 +1,44 @@
+"""packaging/build-wheel and packaging/offline, without building or downloading: arguments; drivers in the wheel."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PACKAGING = ROOT / "packaging"
+DRIVERS = "virtio memif null tap pcap af_xdp e1000 igc ixgbe i40e ice iavf vmxnet3 ena"
+
+
+def ended(program, *words):
+    done = subprocess.run([PACKAGING / program, *words], capture_output=True, text=True, timeout=60, check=False)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(("program", "usage"), [("build-wheel", "FOLDER"), ("offline", "WHEEL FOLDER [PACKAGE...]")])
+def test_without_arguments_the_usage_is_printed(program, usage):
+    code, said = ended(program)
+    assert code == 2 and said.endswith(f"{program} {usage}\n")
+
+
+def test_a_wheel_that_is_not_there_and_a_folder_that_is_are_refused(tmp_path):
+    assert ended("offline", str(tmp_path / "x.whl"), str(tmp_path / "new")) == (
+        2, f"{tmp_path}/x.whl: no such wheel\nhint: make wheel, then dist/*.whl\n",
+    )  # fmt: skip
+    (tmp_path / "x.whl").write_bytes(b"")
+    code, said = ended("offline", str(tmp_path / "x.whl"), str(tmp_path))
+    assert code == 2 and "exists already" in said
+
+
+def test_the_scripts_are_shell_and_so_is_the_one_that_is_written():
+    text = (PACKAGING / "offline").read_text()
+    written = text.partition("<<END\n")[2].partition("\nEND\n")[0].replace("\\$", "$").replace("\\\\", "\\")
+    for script in (text, written, (PACKAGING / "build-wheel").read_text()):
+        subprocess.run(["sh", "-n"], input=script, text=True, timeout=60, check=True)
+
+
+def test_every_driver_that_the_page_names_is_linked_into_the_wheel():
+    archives = re.search(r'WHOLE: &str = "(.*?)";', (ROOT / "engine/port/build.rs").read_text(), re.DOTALL)[1].split()
+    assert {f"net_{name}" for name in DRIVERS.split()} <= set(archives)
+    assert DRIVERS.replace(" ", ", ") in " ".join((ROOT / "docs/how-to.md").read_text().split())
