@@ -86,7 +86,7 @@ def test_every_field_of_the_switch_and_the_scenario_has_a_key_or_a_table() -> No
     dut = {key.model_field for key in keys.of_kind(default()).single[1].keys} | {
         table.name for table in keys.of_kind(default()).every
     }
-    of_tables = {"tuning": "smc", "bridges": "bridge", "patches": "patch", "tunnels": "tunnel"}
+    of_tables = {"tuning": "smc", "bridges": "bridge", "patches": "patch", "tunnels": "tunnel", "inner": "port"}
     for field in fields(OvsDut):
         assert of_tables.get(field.name, field.name.removesuffix("s")) in dut or field.name in dut, field.name
 
