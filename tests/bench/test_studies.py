@@ -28,8 +28,15 @@ pytestmark = [pytest.mark.tier2("shipped studies forward"), pytest.mark.needs("d
 
 STUDIES = ("flow-rules", "io-paths", "bridge-scale")
 LONG = [pytest.mark.subject(target="test-studies")]  # half a minute each
+
+
+def marks_of(study, sweep):
+    in_guest = [pytest.mark.needs("guest"), *LONG] if sweep.scenarios[0].guest else []
+    return in_guest or (LONG if study == "io-paths" else [])
+
+
 GROUPS = [
-    pytest.param(study, sweep, id=f"{study}-{sweep.group}", marks=LONG if study == "io-paths" else [])
+    pytest.param(study, sweep, id=f"{study}-{sweep.group}", marks=marks_of(study, sweep))
     for study in STUDIES
     for sweep in load_study(ROOT / "studies" / study, quick=True)[1]
 ]

@@ -31,10 +31,10 @@ class Machine(NamedTuple):
     info: dict
 
 
-def measured(folder, cables, options=(), settings=()):
-    """One run of forward.toml between these NICs; skips with the reason where there is no such machine."""
+def measured(folder, cables, options=(), settings=(), scenario="forward.toml"):
+    """One run of a scenario between these NICs; skips with the reason where there is no such machine."""
     words = [IN_QEMU, *options, *(f"--cable={cable}" for cable in cables), f"--limit={LIMIT_S}", f"--out={folder}"]
-    command = [ROOT / "tests/nics/inside", PINCHPOINT, ROOT / "tests/nics/forward.toml", *settings]
+    command = [ROOT / "tests/nics/inside", PINCHPOINT, ROOT / "tests/nics" / scenario, *settings]
     done = subprocess.run([*words, *command], capture_output=True, text=True, cwd=ROOT, check=False)
     if done.returncode == MISSING and not (folder / "before").exists():
         pytest.skip(done.stderr.strip())

@@ -12,8 +12,19 @@ use std::{fs, io};
 /// The system's: `EINVAL` if there is no such core, or it is not the
 /// process's to use.
 pub fn pin(core: usize) -> io::Result<()> {
+    keep_to(&[core])
+}
+
+/// Has the calling thread run on any of these cores, as the kernel chooses.
+///
+/// # Errors
+/// The system's: `EINVAL` if there is none of them, or none is the process's
+/// to use.
+pub fn keep_to(cores: &[usize]) -> io::Result<()> {
     let mut set = CpuSet::new();
-    set.set(core)?;
+    for &core in cores {
+        set.set(core)?;
+    }
     sched_setaffinity(Pid::from_raw(0), &set)?;
     Ok(())
 }

@@ -119,6 +119,7 @@ fn place(place: &message::Place) -> Place {
     Place {
         netns: place.netns.clone(),
         core: place.core,
+        cpus: place.cpus.clone(),
     }
 }
 

@@ -77,6 +77,8 @@ message! {
         #[serde(deserialize_with = "present")]
         netns: Option<String>,
         core: usize,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        cpus: Vec<usize>,
     }
 
     /// `sockets_sample` from the engine.

@@ -79,8 +79,10 @@ pub enum Wait {
 pub struct Place {
     /// Network namespace (`ip netns`), or none for this process's own.
     pub netns: Option<String>,
-    /// The core it is pinned to.
+    /// The core it is pinned to, and by which its witnesses go.
     pub core: usize,
+    /// Cores among which the kernel may move it; empty: it is pinned.
+    pub cpus: Vec<usize>,
 }
 
 /// One workload: one client thread, one server thread, one program.
@@ -138,6 +140,7 @@ impl Workload {
         let place = Place {
             netns: None,
             core: 0,
+            cpus: Vec::new(),
         };
         let (request_bytes, response_bytes) = match (kind, transport) {
             (Kind::Stream, Transport::Tcp) => (131_072, 0),

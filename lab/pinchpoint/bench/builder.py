@@ -3,11 +3,12 @@
 From what is there to what is wanted leads a pure function, so that a plan can be shown and tested.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from pinchpoint.bench import actions as act
@@ -65,11 +66,15 @@ class Builder:
     """What a host has of one bench, between its first action and its last."""
 
     def __init__(
-        self, bench_id: str, host: Host, state_directory: Path = STATE_DIRECTORY, guest: Guest | None = None
+        self,
+        bench_id: str,
+        host: Host,
+        state_directory: Path = STATE_DIRECTORY,
+        guests: Mapping[str, Guest] = MappingProxyType({}),
     ) -> None:
-        """`guest`: what is made inside it needs the line to it."""
+        """`guests`, by their names in resources: what is made inside one needs the line to it."""
         self._journal = Journal.start(bench_id, host, state_directory)
-        self._host, self._guest = host, guest
+        self._host, self._guests = host, guests
         self._undone = False
 
     def apply(self, desired: Sequence[AnyResource], on_action: OnAction = lambda *_: None) -> None:
@@ -89,7 +94,7 @@ class Builder:
     def _carry_out(self, actions: Sequence[Action], on_action: OnAction) -> None:
         for number, action in enumerate(actions, start=1):
             what = action.resource.describe()
-            host = self._guest if self._guest and isinstance(action.resource, Inside | GuestKernel) else self._host
+            host = self._maker(action.resource)
             on_action(number, len(actions), what)
             try:
                 if isinstance(action, Create):
@@ -101,6 +106,13 @@ class Builder:
             except OSError as error:
                 raise BenchError(f"{what}: {_words(error, host)}") from error
 
+    def _maker(self, resource: AnyResource) -> Host:
+        """Who makes it, and takes it away."""
+        match resource:
+            case GuestKernel(name=name) | Inside(guest=name):
+                return self._guests.get(name, self._host)
+        return self._host
+
     def undo(self) -> None:
         """Remove everything: apply the empty bench, then end the journal. Signals wait until it is done.
 
@@ -111,8 +123,8 @@ class Builder:
             return
         self._undone = True
         with signals_wait():
-            if self._guest:
-                self._guest.close()
+            for guest in self._guests.values():
+                guest.close()
             _, left = _take_down(self._journal)
         if left:
             raise BenchError("".join(("not removed:", *(f"\n  {what}" for what in left))), "pinchpoint clean")

@@ -236,6 +236,7 @@ class GuestKernel(Resource, frozen=True, tag="guest_kernel"):
     netns: str
     cpus: tuple[int, ...]
     threads: tuple[tuple[str, int], ...] = ()  # (pattern of the name, CPU) of those that are kept to one of `cpus`
+    name: str = ""  # among the bench's guests
 
     def describe(self) -> str:
         kept = "; ".join(f"thread {name} on CPU {cpu}" for name, cpu in self.threads)
@@ -290,12 +291,13 @@ class Uptime(Resource, frozen=True, tag="uptime"):
 
 
 class Inside(Resource, frozen=True, tag="inside"):
-    """A resource of the bench's guest, made there. It ends with the guest, or before it where a plan says so."""
+    """A resource of a guest of the bench, made there. It ends with the guest, or before it where a plan says so."""
 
     resource: "AnyResource"
+    guest: str = ""  # its name among the bench's guests
 
     def describe(self) -> str:
-        return f"in the guest: {self.resource.describe()}"
+        return f"in the guest{f' {self.guest}' if self.guest else ''}: {self.resource.describe()}"
 
 
 AnyResource = (

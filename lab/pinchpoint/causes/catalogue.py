@@ -151,7 +151,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "match fewer fields, keep flows for longer, or send fewer new five-tuples a second",
         Try(Experiment.FEW_FLOWS, "the flows are learnt once, the slow path has nothing to do, and the rate rises"),
         explains=lambda signs: max(share_of(Sign.SLOW_PATH_TIME)(signs), lost(DropKind.SLOW_PATH)(signs))),
-    Cause("recirculation", "more than one pass through the datapath, as connection tracking needs",
+    Cause("recirculation", "more than one pass through the datapath, as connection tracking and tunnels need",
         (WORKS, Is(Sign.PASSES, at_least=1.1)),
         "track only what must be tracked, and give established connections a rule of their own",
         Try(Experiment.NO_TRACKING, "every frame passes once, and the rate rises"),

@@ -22,9 +22,10 @@ from pinchpoint.host.interface import Host
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.model import units
+from pinchpoint.model.addresses import is_destination
 from pinchpoint.model.effective import toml_of
 from pinchpoint.model.errors import InputError, choices, nearest
-from pinchpoint.model.site import Remote, Site, is_destination
+from pinchpoint.model.site import Remote, Site
 from pinchpoint.run.host_recovery import AWAITED_S
 from pinchpoint.scenario.study import STUDY_FILE
 

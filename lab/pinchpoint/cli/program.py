@@ -20,7 +20,7 @@ from pinchpoint.model.errors import InputError, choices
 from pinchpoint.model.scenario import Scenario, Sweep
 from pinchpoint.model.study import Study, SweepInfo
 from pinchpoint.run import order
-from pinchpoint.run.budget import about, whole_s
+from pinchpoint.run.budget import about, impossible, whole_s
 from pinchpoint.run.comparison import expected_s as run_expected_s
 from pinchpoint.run.explaining import sweep_of
 from pinchpoint.scenario import load_study, load_sweep
@@ -100,7 +100,8 @@ class Program:
             repeats = {sweep.repeats for sweep in self.sweeps}
             each = f"{repeats.pop()} repeats each" if len(repeats) == 1 else "repeated"
             text += f", {each}: {words.counted(len(self.units), 'unit')}"
-        return self._with_time(text, machines)
+        scenarios = [scenario for sweep in self.sweeps for scenario in sweep.scenarios]
+        return self._with_time(text, machines) + impossible(scenarios, machines)
 
     def _with_time(self, text: str, machines: Machines) -> str:
         text += f", {about(self.expected_s(machines))}"
@@ -157,8 +158,8 @@ def explaining(wanted: Program, machines: Machines) -> Program:
 
 
 def _free_cpus(scenario: Scenario, machines: Machines) -> frozenset[int]:
-    """CPUs of its host that neither engine nor device uses; none of a bench on several hosts."""
-    if scenario.is_multi_host:
+    """CPUs of its host that neither engine nor device uses; none of a bench on several hosts, or in a guest."""
+    if scenario.is_multi_host or scenario.holds_bench:
         return frozenset()
     return machines.opened(scenario.site).cpus() - scenario.cpus_at(scenario.site)
 

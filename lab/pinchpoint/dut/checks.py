@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 
 from pinchpoint.dut.device import Device, RawScenario
+from pinchpoint.keys import kinds
 from pinchpoint.keys.lexical import Path
 from pinchpoint.keys.reader import Element, Values, refuse_doubles
 from pinchpoint.model.groups import grouped
@@ -198,6 +199,9 @@ def _check_ends(raw: RawScenario, device: Device) -> None:
         if host.values.get("runs_on") == LAB == raw.tables[""].get("runs_on"):
             told = f'expected another machine than runs_on has, which is a Host of ssh_config here, found "{LAB}" again'
             raw.problem((*host.at, "runs_on"), told)
+        if host in apart and host.values.get("cpus") == ():
+            told = "a list of CPU numbers where the end is on another machine than the device"
+            raw.mismatch((*host.at, "cpus"), told, kinds.ALL)
         if host in apart and _is_missing(host, "interface"):
             told = "missing: this end is on another machine than the device, so that a cable joins the two"
             raw.problem((*host.at, "interface"), told)

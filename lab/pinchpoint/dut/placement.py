@@ -6,31 +6,35 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from pinchpoint.bench.requirements import Probe
+from pinchpoint.dut import vm_bench
 from pinchpoint.dut.device import Device
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.vm import suited
 from pinchpoint.host.guest_kernels import AUTO, KERNELS, GuestKernels, booted
 from pinchpoint.host.interface import Host
 from pinchpoint.host.machines import Machines
-from pinchpoint.host.numa import Topology
+from pinchpoint.host.numa import Topology, read_topology
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.groups import grouped
+from pinchpoint.model.guest import When
 from pinchpoint.model.scenario import Between, NumaPlacement, Point, Scenario
 
 Cpus = tuple[int, ...]
 Placed = tuple[Scenario, dict[str, str]]
 """A scenario with its CPUs in their places, and facts for the record."""
+_ONE_NODE = "impossible here: this machine has only one NUMA node"
 _BUSY_S = 120.0  # what a boot may take on a busy machine: a kernel that does not boot says so sooner
 _LOOK_S = 30.0  # what the doctor awaits
 
 
 def chosen(scenarios: Sequence[Scenario], lab: Host) -> tuple[Scenario, ...]:
-    """The same, each with a kernel for its guest, which stands on the lab's own machine.
+    """The same, each with a kernel for its guest, which stands on the lab's own machine, or without one it needs not.
 
     Where files leave it open all get the same, if one suits them all.
 
     It is the first that boots here and has what the devices need; where there is none, the one that lacks least.
     """
+    scenarios = _with_needed(scenarios, lab)
     left_open = [scenario for scenario in scenarios if scenario.guest and scenario.guest.kernel == AUTO]
     if not left_open:
         return tuple(scenarios)
@@ -40,6 +44,23 @@ def chosen(scenarios: Sequence[Scenario], lab: Host) -> tuple[Scenario, ...]:
         return tuple(chosen([scenario], lab)[0] for scenario in scenarios)
     word = _best(words, left_open, lab)
     return tuple(_with_kernel(scenario, word) if scenario in left_open else scenario for scenario in scenarios)
+
+
+def _with_needed(scenarios: Sequence[Scenario], lab: Host) -> list[Scenario]:
+    """The same, guests that are wanted only where they are needed decided: all of them stand, or none.
+
+    One of each kind and way is asked, since the others need the same.
+    """
+    open_ones = [scenario for scenario in scenarios if scenario.guest and scenario.guest.when is When.NEEDED]
+    kinds = {(scenario.dut.kind, scenario.dut.io): replace(scenario, guest=None) for scenario in open_ones}
+    is_needed = any(_lacking(scenario, lab) for scenario in kinds.values())
+
+    def decided(scenario: Scenario) -> Scenario:
+        if scenario.guest is None or scenario.guest.when is not When.NEEDED:
+            return scenario
+        return replace(scenario, guest=replace(scenario.guest, when=When.ALWAYS) if is_needed else None)
+
+    return [decided(scenario) for scenario in scenarios]
 
 
 def _best(words: Sequence[str], scenarios: Sequence[Scenario], lab: Host) -> str:
@@ -100,7 +121,7 @@ def place(
         placed_first = _on(topology, node, first, (*second, *taken))
         return placed_first, _on(topology, node, second, (*placed_first, *taken))
     if len(topology.with_cpus) < 2:
-        raise RequirementError("impossible here: this machine has only one NUMA node", 'numa = "same" or "any"')
+        raise RequirementError(_ONE_NODE, 'numa = "same" or "any"')
     home = _home(topology, first, topology.with_cpus)
     others = [node for node in (*topology.nodes_of(second), *topology.with_cpus) if node != home]
     return _on(topology, home, first, taken), _on(topology, others[0], second, taken)
@@ -123,6 +144,12 @@ def _on(topology: Topology, node: int, wanted: Sequence[int], taken: Sequence[in
     return tuple(sorted([*kept, *(cpu for cpu in free if cpu not in kept)][: len(wanted)]))
 
 
+def topology_of(scenario: Scenario, host: Host) -> Topology:
+    """The NUMA nodes among which its CPUs are: those of its bench's host, or of the guest that has the whole bench."""
+    guest = scenario.guest
+    return vm_bench.topology(guest) if guest and scenario.holds_bench else read_topology(host)
+
+
 def placed(scenario: Scenario, topology: Topology) -> Placed:
     """The scenario with its CPUs where its `numa` wants them, and facts for the record; the device's memory is on the
     nodes of its CPUs.
@@ -131,22 +158,52 @@ def placed(scenario: Scenario, topology: Topology) -> Placed:
     the engine, which may be its relay, are on the server's node. Raises RequirementError.
     """
     device = device_of(scenario)
-    moved, facts = _moved(scenario, topology, device)
+    open_ends = {host.name for host in scenario.hosts if not host.cpus}
+    moved, facts = _moved(filled(scenario, topology), topology, device, open_ends)
     return device.on_nodes(moved, topology), facts
 
 
-def _moved(scenario: Scenario, topology: Topology, device: Device) -> Placed:
+def filled(scenario: Scenario, topology: Topology) -> Scenario:
+    """The scenario with the CPUs of ends that have all of their machine's, on the nodes that its `numa` wants.
+
+    Two ends that pin their threads share the CPUs of a node out, as far as there is more than one.
+    Raises RequirementError where there are too few nodes.
+    """
+    ends = scenario.measure
+    if not isinstance(ends, Between) or all(host.cpus for host in scenario.hosts):
+        return scenario
+    on_nodes = [topology.cpus[node] for node in topology.with_cpus]
+    pools = [tuple(sorted(cpu for cpus in on_nodes for cpu in cpus))] * 2
+    if scenario.numa is NumaPlacement.SAME:
+        pools = [max(on_nodes, key=len)] * 2
+    if scenario.numa is NumaPlacement.DIFFERENT:
+        if len(on_nodes) < 2:
+            raise RequirementError(_ONE_NODE, 'numa = "same" or "any"')
+        pools = on_nodes[:2]
+    hosts = {host.name: host for host in scenario.hosts}
+    are_alone = all(hosts[name].pinned and not hosts[name].cpus for name in (ends.client, ends.server))
+    if are_alone and pools[0] == pools[1] and len(pools[0]) > 1:
+        pools = [pools[0][::2], pools[0][1::2]]
+    own = {ends.client: pools[0], ends.server: pools[1]}
+    own = {name: host.cpus or own.get(name, pools[0]) for name, host in hosts.items()}
+    return replace(scenario, hosts=tuple(replace(host, cpus=own[host.name]) for host in scenario.hosts))
+
+
+def _moved(scenario: Scenario, topology: Topology, device: Device, open_ends: Collection[str]) -> Placed:
+    """`open_ends`: those whose CPUs the scenario leaves to the machine."""
     if scenario.numa is NumaPlacement.ANY:
         return scenario, {}
     if isinstance(scenario.measure, Between):
-        return _moved_hosts(scenario, scenario.measure, topology, device)
+        return _moved_hosts(scenario, scenario.measure, topology, device, open_ends)
     engine, dut = place(scenario.numa, topology, (scenario.engine.cpus, scenario.dut.cpus))
     _refuse_shared(scenario, topology, dut, {"engine": (scenario.engine.cpus, engine)})
     changed = _with_cpus(device.moved(scenario, dut), engine)
     return changed, _facts(scenario, topology, {"engine": engine, "device": dut})
 
 
-def _moved_hosts(scenario: Scenario, ends: Between, topology: Topology, device: Device) -> Placed:
+def _moved_hosts(
+    scenario: Scenario, ends: Between, topology: Topology, device: Device, open_ends: Collection[str]
+) -> Placed:
     dut, engine = scenario.dut, scenario.engine
     hosts = {host.name: host for host in scenario.hosts}
     client, server = hosts[ends.client], hosts[ends.server]
@@ -155,7 +212,10 @@ def _moved_hosts(scenario: Scenario, ends: Between, topology: Topology, device: 
     switch = _on(topology, node, dut.cpus, taken)
     relay = _on(topology, node, engine.cpus, (*(cpu for cpu in taken if cpu not in switch), *switch))
     shared = {"client": (client.cpus, on_client), "server": (server.cpus, on_server), "engine": (engine.cpus, relay)}
-    _refuse_shared(scenario, topology, switch, shared)
+    named = {"client": ends.client, "server": ends.server}
+    _refuse_shared(
+        scenario, topology, switch, {end: cpus for end, cpus in shared.items() if named.get(end) not in open_ends}
+    )
     now = {client.name: on_client, server.name: on_server}
     moved_hosts = tuple(replace(host, cpus=now.get(host.name, host.cpus)) for host in scenario.hosts)
     changed = replace(_with_cpus(device.moved(scenario, switch), relay), hosts=moved_hosts)
@@ -203,7 +263,7 @@ def alike(units: Sequence[Scenario], topology: Topology) -> dict[str, str]:
     free: dict[tuple[str, int], list[Scenario]] = defaultdict(list)
     for unit in units:
         if unit.numa is NumaPlacement.ANY:
-            free[unit.point.group, unit.point.repeat].append(_bench_of(unit))
+            free[unit.point.group, unit.point.repeat].append(_bench_of(filled(unit, topology)))
     return {
         unit.name: "places everything as numa = any does here: one NUMA node"
         for unit in units
@@ -234,7 +294,11 @@ def daemon_nodes(scenario: Scenario, topology: Topology) -> tuple[int, ...] | No
 def alike_there(units: Sequence[Scenario], machines: Machines) -> dict[str, str]:
     """The same, on the host of each unit's bench; where that is not connected, none are alike."""
     reasons: dict[str, str] = {}
-    for site, own in grouped((unit.site, unit) for unit in units).items():
+    on_hosts = grouped((unit.site, unit) for unit in units if not unit.holds_bench)
+    for site, own in on_hosts.items():
         if (topology := machines.topology(site)) is not None:
             reasons |= alike(own, topology)
+    in_guests = grouped((unit.guest, unit) for unit in units if unit.guest and unit.holds_bench)
+    for guest, own in in_guests.items():
+        reasons |= alike(own, vm_bench.topology(guest))
     return reasons

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from pinchpoint.host.guest import Guest
+from pinchpoint.host.guest import BenchGuest, Guest
 from pinchpoint.host.interface import Host
 from pinchpoint.host.processes import ENVIRONMENT_MARK
 from pinchpoint.model.site import Site
@@ -18,15 +18,31 @@ class Places:
     directory: PurePosixPath
     host: Host  # on which the device runs
     sites: Mapping[str, Host] = field(default_factory=dict)  # by their names; may be empty of a bench on one machine
+    vms: Mapping[str, Guest] = field(default_factory=dict)  # ends that are virtual machines, by their names
 
     @property
     def machine(self) -> Host:
-        """The machine on which the bench stands: the device's host, or that of its guest."""
+        """The machine on which the bench stands: the device's host; of a guest with the device alone, that outside."""
+        return self.host if isinstance(self.host, BenchGuest) else self.outside
+
+    @property
+    def outside(self) -> Host:
+        """The machine on which a guest is a process, and whose files it sees; without a guest `machine`."""
         return self.host.machine if isinstance(self.host, Guest) else self.host
 
+    @property
+    def guests(self) -> dict[str, Guest]:
+        """Every guest of the bench by its name in resources: the device's, or the whole bench's, has none."""
+        own = {"": self.host} if isinstance(self.host, Guest) else {}
+        return {**own, **self.vms}
+
     def at(self, site: Site) -> Host:
-        """The machine of a site."""
+        """The machine of a site; of a bench in a guest its one site is that guest."""
         return self.sites[site.name] if self.sites else self.machine
+
+    def of_end(self, name: str, site: Site) -> Host:
+        """On which the workload of an end runs: the virtual machine that it is, or the machine of its site."""
+        return self.vms.get(name) or self.at(site)
 
     @property
     def dut_netns(self) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pinchpoint.dut.device import Device
 from pinchpoint.dut.remote_endpoints import at_cables
-from pinchpoint.dut.vm import in_guest
+from pinchpoint.dut.vm_bench import in_guest
 from pinchpoint.model.errors import InputError, choices
 from pinchpoint.model.scenario import Scenario
 

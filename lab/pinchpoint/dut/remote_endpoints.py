@@ -71,6 +71,8 @@ def links(scenario: Scenario, places: Places, offloads: bool) -> Iterator[AnyRes
     Raises RequirementError where an interface cannot be lent.
     """
     for host in scenario.hosts:
+        if host.vm:
+            continue  # `vm_ends` makes it
         link = scenario.link(host)
         if (interface := link.device.interface) is None:
             netns = places.host_netns(host.name)

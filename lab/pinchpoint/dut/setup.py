@@ -1,7 +1,7 @@
 """What a scenario needs on this machine, as data: the bench, the engine's request, the collectors."""
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
@@ -12,19 +12,20 @@ from pinchpoint.bench.journal import STATE_DIRECTORY
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Daemon, Hugepages, Relay
 from pinchpoint.bulk.making import veth_resources
-from pinchpoint.dut import remote_endpoints
+from pinchpoint.dut import remote_endpoints, vm_bench, vm_ends
 from pinchpoint.dut.attach import HEADERS, HUGEPAGE_MB, mtu, pci_arguments
 from pinchpoint.dut.captures import check_captures
 from pinchpoint.dut.device import Attachment, Bench, Live, Pages
-from pinchpoint.dut.placement import chosen, daemon_nodes, placed
+from pinchpoint.dut.placement import chosen, daemon_nodes, placed, topology_of
 from pinchpoint.dut.places import Places
 from pinchpoint.dut.registry import device_of
 from pinchpoint.engine import protocol
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host import hugepages
+from pinchpoint.host.guest import Guest
 from pinchpoint.host.interface import Host
 from pinchpoint.host.machines import Machines
-from pinchpoint.host.numa import read_topology
+from pinchpoint.host.numa import Topology
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.site import Site
@@ -91,11 +92,12 @@ def prepare(
     bench_id = secrets.token_hex(3)
     host = machines.opened(scenario.site)
     check_captures(scenario, host)
-    topology = read_topology(host)
+    topology = topology_of(scenario, host)
     scenario, facts = placed(scenario, topology)
     device = device_of(scenario)
     sites = {site.name: machines.opened(site) for site in scenario.sites}
-    bench = device.bench(scenario, Places(bench_id, PurePosixPath(state_directory / bench_id), host, sites))
+    vms = {end.name: Guest(host) for end in vm_ends.machines_of(scenario)}
+    bench = device.bench(scenario, Places(bench_id, PurePosixPath(state_directory / bench_id), host, sites, vms))
     pages = Pages(*hugepages.pool(host)) if beside is None else _left_by(beside, stands)
     nodes = daemon_nodes(scenario, topology)
     engine = [find_engine(host)] if device.relayed(scenario) or scenario.dut.polls else []
@@ -257,13 +259,16 @@ def _lacking(scenario: Scenario, site: Site, host: Host) -> list[Probe]:
     """What one of them lacks; named with the machine where that is not the device's."""
     is_device = site == scenario.site
     runs_engine = scenario.has_engine_at(site) and not (is_device and site.is_lab)  # there it is looked for anyway
+    is_inside = scenario.holds_bench  # then its CPUs are the guest's, and checked as the file is read
     polls = is_device and bool(scenario.ports_at(site) or scenario.dut.polls)  # an engine with ports does
     own = device_of(scenario).needs(scenario, host) if is_device else remote_endpoints.needs(scenario, site, host)
+    cpus = () if is_inside else tuple(scenario.cpus_at(site))
     probes = (
         requirements.root(host),
         *([remote_endpoints.engine(host)] if runs_engine else []),
         *own,
-        requirements.cpus(host, tuple(scenario.cpus_at(site)), 2 if polls else 1),
+        *(vm_ends.needs(scenario, host) if is_device else ()),
+        requirements.cpus(host, cpus, 2 if polls and not is_inside else 1),
         *(requirements.queues(scenario) if is_device else ()),
     )
     where = "" if is_device else f" on {site.name}"
@@ -271,9 +276,12 @@ def _lacking(scenario: Scenario, site: Site, host: Host) -> list[Probe]:
 
 
 def absent_cpus(scenario: Scenario, lab: Host) -> dict[str, frozenset[int]]:
-    """By key the CPUs that cannot be used on the lab's own machine, of those that the scenario names there."""
+    """By key the CPUs that cannot be used on the lab's own machine, of those that the scenario names there.
+
+    None of a bench in a guest, whose CPUs they are.
+    """
     here = next((site for site in scenario.sites if site.is_lab), None)
-    if here is None:
+    if here is None or scenario.holds_bench:
         return {}
     of_dut = next((name for name in vars(scenario.dut) if name.endswith("cpus")), "cpus")
     ends = scenario.ends_at(here)
@@ -282,3 +290,22 @@ def absent_cpus(scenario: Scenario, lab: Host) -> dict[str, frozenset[int]]:
         named[f"dut.{of_dut}"] = scenario.dut.cpus
     named |= {f"host[{number}].cpus": host.cpus for number, host in enumerate(scenario.hosts, 1) if host in ends}
     return {key: absent for key, cpus in named.items() if (absent := frozenset(cpus) - lab.cpus())}
+
+
+def unplaceable(units: Sequence[Scenario], machines: Machines) -> frozenset[str]:
+    """Those, by name, for which their machine lacks CPUs or NUMA nodes; nothing is known of one that is not connected.
+
+    Of a plain look: whatever else may be missing, `lacking` finds.
+    """
+    topologies = {site: machines.topology(site) for site in {unit.site for unit in units}}
+    return frozenset(
+        unit.name for unit in units if absent_cpus(unit, machines.lab) or not _is_placed(unit, topologies[unit.site])
+    )
+
+
+def _is_placed(unit: Scenario, topology: Topology | None) -> bool:
+    own = vm_bench.topology(unit.guest) if unit.guest and unit.holds_bench else topology
+    try:
+        return own is None or bool(placed(unit, own))
+    except RequirementError:
+        return False

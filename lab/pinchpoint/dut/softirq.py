@@ -99,8 +99,8 @@ def ports(scenario: Scenario, places: Places, pages: Pages) -> list[AnyResource]
 
 
 def _cpus(scenario: Scenario) -> tuple[int, ...]:
-    """Those of the device, of its own kernel; none in a guest: the scenario's are of the machine around it."""
-    return () if scenario.guest else scenario.dut.cpus
+    """Those of the device, of its own kernel; none of one alone in a guest: they are of the machine around it."""
+    return () if scenario.is_tapped else scenario.dut.cpus
 
 
 def steer(names: Sequence[str], cpus: Sequence[int], places: Places, file: str) -> list[AnyResource]:

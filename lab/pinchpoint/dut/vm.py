@@ -4,9 +4,9 @@ What the kind plans is made in the guest. Only what it joins to the engine is re
 stands a tap in the engine's namespace and, in the guest, the interface that reads and writes it. So a kind knows
 nothing of guests but whether it can run in one, and which of its resources the guest's kernel lacks.
 
-A guest has a virtual CPU on each of its NUMA nodes. With several it has its own receive packet steering
+It has a virtual CPU on each of its NUMA nodes. With several it has its own receive packet steering
 (Documentation/networking/scaling.rst): the frames of each flow are forwarded on one of its CPUs. So every node has a
-CPU that forwards.
+CPU that forwards. A guest with the whole bench: `vm_bench.py`.
 """
 
 import re
@@ -28,9 +28,18 @@ from pinchpoint.host.guest import Guest
 from pinchpoint.host.guest_kernels import AUTO, KERNELS, BootPlan, GuestKernels, is_release
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.host.numa import Topology, read_topology
+from pinchpoint.keys.lexical import Path
 from pinchpoint.model.errors import BenchError, PinchpointError
+from pinchpoint.model.guest import EMULATED, PROCESSOR, REAL, Holds, When
 from pinchpoint.model.hops import HopGraph, Party, Place, Refused
-from pinchpoint.model.scenario import Batch, Between, Change, NumaPlacement, Port, Scenario
+from pinchpoint.model.scenario import (
+    Batch,
+    Between,
+    Change,
+    NumaPlacement,
+    Port,
+    Scenario,
+)
 from pinchpoint.model.scenario import Guest as Wanted
 from pinchpoint.model.trial import ThreadLoad
 from pinchpoint.observe.cpu import PacketThreads
@@ -57,29 +66,68 @@ def check(raw: RawScenario, device: Device) -> None:
     guest = raw.tables["guest"]
     if not guest.get("kernel"):
         return
+    if guest.get("when") is When.NEEDED and device.why_no_guest(raw.dut):
+        guest.clear()
+        return
+    needs_ends = bool(raw.measure and issubclass(raw.measure, Between))
+    guest.setdefault("holds", Holds.BENCH if needs_ends else Holds.DEVICE)
     _check_kernel(raw)
     if why := device.why_no_guest(raw.dut):
         raw.problem(("guest",), f"expected no [guest] where {why}")
-    if raw.measure and issubclass(raw.measure, Batch | Between | Change):
-        raw.problem(("guest",), "expected a measure that sends frames and changes nothing where there is a [guest]")
+    if raw.measure and issubclass(raw.measure, Batch | Change):
+        told = "expected a measure that sends frames and changes nothing, or a socket workload, with a [guest]"
+        raw.problem(("guest",), told)
+    if guest["holds"] is Holds.BENCH:
+        _check_bench(raw)
+    elif needs_ends:
+        raw.mismatch(("guest", "holds"), f'"{Holds.BENCH}" where a workload runs between two hosts', guest["holds"])
+    elif guest.get("cpus", 0) not in (0, None, guest.get("numa_nodes", 1)):
+        wanted = f'none, or guest.holds = "{Holds.BENCH}": a device alone has one virtual CPU for each NUMA node'
+        raw.mismatch(("guest", "cpus"), wanted, guest["cpus"])
     backend = raw.tables["engine"].get("backend", "auto")
     if backend not in ("auto", "af_packet"):
         raw.mismatch(("engine", "backend"), '"auto" or "af_packet" where there is a [guest]', backend)
 
 
+def _check_bench(raw: RawScenario) -> None:
+    """Whether a whole bench can be in the guest: on its virtual CPUs, without machines and cables outside."""
+    guest = raw.tables["guest"]
+    nodes = guest.get("numa_nodes", 1)
+    count = guest.get("cpus") or nodes
+    if count % nodes:
+        raw.mismatch(("guest", "cpus"), f"a multiple of guest.numa_nodes, which is {nodes}", count)
+    places: list[tuple[Path, Any]] = [(("engine", "cpus"), raw.tables["engine"].get("cpus", ()))]
+    places += [(("dut", name), value) for name, value in raw.dut.items() if name.endswith("cpus")]
+    places += [((*host.at, "cpus"), host.values.get("cpus", ())) for host in raw.hosts]
+    for place, cpus in places:
+        if beyond := [cpu for cpu in cpus or () if cpu >= count]:
+            told = f"expected virtual CPUs of the guest, 0 to {count - 1}, found {', '.join(map(str, beyond))}"
+            raw.problem(place, f"{told}; guest.cpus gives it more")
+    for host in raw.hosts:
+        for key in ("interface", "end_interface", "runs_on"):
+            if value := host.values.get(key):
+                told = f'expected none where the whole bench is in a [guest], found "{value}"'
+                raw.problem((*host.at, key), told)
+    if raw.tables.get("service"):
+        told = f'"{Holds.DEVICE}" where there is a [service]: its clients and backends are outside'
+        raw.mismatch(("guest", "holds"), told, guest["holds"])
+
+
 def _check_kernel(raw: RawScenario) -> None:
-    """Whether the kernel, or one of all where it is left open, can have that memory, these nodes and that release."""
+    """Whether the kernel, or one of all where it is left open, can have that memory, these CPUs and that release."""
     guest = raw.tables["guest"]
     word, release, nodes = guest["kernel"], guest.get("release"), guest.get("numa_nodes", 1)
-    candidates = [kernel for kernel in KERNELS if _suits(kernel, release, nodes)] if word == AUTO else [word]
+    cpus = max(nodes, guest.get("cpus") or 1)
+    candidates = [kernel for kernel in KERNELS if _suits(kernel, release, cpus)] if word == AUTO else [word]
     least_mb = min(KERNELS[candidate].LEAST_MB for candidate in candidates)
     if (memory_mb := guest.get("memory_mb", least_mb)) < least_mb:
         wanted = f"at least {least_mb} where guest.kernel is {_words(candidates)}"
         raw.mismatch(("guest", "memory_mb"), wanted, memory_mb)
-    if not _suits(candidates[0], None, nodes):
-        others = _words(kernel for kernel in KERNELS if _suits(kernel, None, nodes))
+    if not _suits(candidates[0], None, cpus):
+        others = _words(kernel for kernel in KERNELS if _suits(kernel, None, cpus))
         wanted = f'1, or guest.kernel = {others}: "{word}" has one CPU and one NUMA node'
-        raw.mismatch(("guest", "numa_nodes"), wanted, nodes)
+        key = "numa_nodes" if nodes > 1 else "cpus"
+        raw.mismatch(("guest", key), wanted, guest[key])
     elif memory_mb < nodes * _LEAST_OF_NODE_MB:
         wanted = f"at least {nodes * _LEAST_OF_NODE_MB} where guest.numa_nodes is {nodes}"
         raw.mismatch(("guest", "memory_mb"), wanted, memory_mb)
@@ -88,9 +136,9 @@ def _check_kernel(raw: RawScenario) -> None:
         raw.mismatch(("guest", "release"), f"none, or guest.kernel = {others}, of which there are several", release)
 
 
-def _suits(word: str, release: str | None, nodes: int) -> bool:
+def _suits(word: str, release: str | None, cpus: int) -> bool:
     kernel = KERNELS[word]
-    return (kernel.HAS_RELEASES or not release) and (kernel.HAS_NODES or nodes == 1)
+    return (kernel.HAS_RELEASES or not release) and (kernel.HAS_CPUS or cpus == 1)
 
 
 def _words(words: Iterable[str]) -> str:
@@ -102,7 +150,7 @@ def suited(guest: Wanted) -> list[str]:
     return [
         word
         for word, kernel in KERNELS.items()
-        if _suits(word, guest.release, guest.numa_nodes) and guest.memory_mb >= kernel.LEAST_MB
+        if _suits(word, guest.release, guest.virtual_cpus) and guest.memory_mb >= kernel.LEAST_MB
     ]
 
 
@@ -115,7 +163,7 @@ def probes(
         for name, path in kernel.files(release):
             there = machine.exists(path)
             yield Probe(name, there, path if there else f"{path}: missing", kernel.provided_by(release))
-        if nodes > 1 and kernel.HAS_NODES and all(machine.exists(path) for _, path in kernel.files(release)):
+        if nodes > 1 and kernel.HAS_CPUS and all(machine.exists(path) for _, path in kernel.files(release)):
             yield _nodes_probe(machine, kernel, release)
     yield command(machine, "unshare", "util-linux")
     there = machine.exists(_TUN)
@@ -128,14 +176,14 @@ def kernels() -> Mapping[str, str]:
     return {AUTO: _ABOUT_AUTO, **{word: kernel.ABOUT for word, kernel in KERNELS.items()}}
 
 
-def _named(guest: Wanted) -> Wanted:
+def named(guest: Wanted) -> Wanted:
     """The guest with a kernel that is named: where that is left open, the first that suits."""
     return replace(guest, kernel=suited(guest)[0]) if guest.kernel == AUTO else guest
 
 
 def in_guest(device: Device, scenario: Scenario) -> Device:
-    """The device as the scenario wants it: itself, or in a guest."""
-    return device if scenario.guest is None else cast(Device, GuestedDevice(device, _named(scenario.guest)))
+    """The device as the scenario wants it: itself, or alone in a guest."""
+    return device if scenario.guest is None else cast(Device, GuestedDevice(device, named(scenario.guest)))
 
 
 class GuestedDevice:
@@ -161,7 +209,7 @@ class GuestedDevice:
 
     def bench(self, scenario: Scenario, places: Places) -> Bench:
         """The device's, on a guest that has not been started."""
-        bench = self._device.bench(scenario, replace(places, host=Guest(places.machine)))
+        bench = self._device.bench(scenario, replace(places, host=Guest(places.outside)))
         return GuestedBench(scenario, bench.places, bench, self._guest)
 
     def freezing(self, scenario: Scenario) -> Freezing:
@@ -194,8 +242,7 @@ class GuestedBench(Bench):
             *foundation(places, pages),
             Namespace(places.engine_netns),
             *taps,
-            TextFile(self._init, (self._guests_kernel.init_line(self.guest.release),)),
-            self._kernel([tap.name for tap in taps]),
+            *self.booted([tap.name for tap in taps]),
             *(Inside(resource) for resources in there for resource in resources),
         ]
 
@@ -206,8 +253,9 @@ class GuestedBench(Bench):
     def facts(self) -> Mapping[str, str]:
         """The device's, and what the guest is."""
         kernel, nodes = self._guests_kernel, self.guest.numa_nodes
-        cpus = "one CPU" if nodes == 1 else f"{nodes} NUMA nodes with one CPU each"
-        told = f"{kernel.TITLE}, {cpus} ({kernel.runs_on(self.places.machine)}), {self.guest.memory_mb:,} MiB"
+        each = "one CPU" if (count := self.guest.virtual_cpus // nodes) == 1 else f"{count} CPUs"
+        cpus = each if nodes == 1 else f"{nodes} NUMA nodes with {each} each"
+        told = f"{kernel.TITLE}, {cpus} ({kernel.runs_on(self.places.outside)}), {self.guest.memory_mb:,} MiB"
         return {**self.device.facts(), "guest": told}
 
     def refusal(self, error: CommandFailed) -> PinchpointError | None:
@@ -232,16 +280,31 @@ class GuestedBench(Bench):
     def _init(self) -> str:
         return f"{self.places.directory}/guest-init"
 
-    def _kernel(self, taps: Sequence[str]) -> GuestKernel:
-        places, guest = self.places, self.guest
-        threads = _threads(self.scenario.dut.cpus, guest)
-        shares_cpu = len(threads) > 1 and len({cpu for _, cpu in threads}) == 1
-        nodes = _nodes_here(self.scenario, guest, read_topology(places.machine))
-        here = (places.machine, str(places.directory), self._init)
-        plan = BootPlan(*here, guest.memory_mb, mtu(self.scenario), taps, guest.release, nodes, shares_cpu)
+    def booted(self, taps: Sequence[str]) -> list[AnyResource]:
+        """The guest, and what it begins with."""
+        places, cpus, threads = self.places, self.cpus_outside(), self.threads()
         files = (places.pidfile("guest"), places.pidfile(_KERNEL), f"{places.directory}/guest.log")
-        where = (places.bench_id, places.engine_netns, self.scenario.dut.cpus)
-        return GuestKernel(self._guests_kernel.command(plan), *files, *where, threads)
+        where, kernel = (places.bench_id, places.engine_netns, cpus), self._guests_kernel
+        return [
+            TextFile(self._init, (kernel.init_line(self.guest.release),)),
+            GuestKernel(kernel.command(self.boot_plan(taps)), *files, *where, threads),
+        ]
+
+    def cpus_outside(self) -> tuple[int, ...]:
+        """The CPUs of the machine on which its virtual ones run."""
+        return self.scenario.dut.cpus
+
+    def threads(self) -> tuple[tuple[str, int], ...]:
+        """Those of its virtual CPUs that are kept to one CPU each; see `GuestKernel`."""
+        return _threads(self.scenario.dut.cpus, self.guest)
+
+    def boot_plan(self, taps: Sequence[str]) -> BootPlan:
+        """With what it boots."""
+        places, guest, threads = self.places, self.guest, self.threads()
+        shares_cpu = len(threads) > 1 and len({cpu for _, cpu in threads}) == 1
+        nodes = _nodes_here(self.scenario, guest, read_topology(places.outside))
+        here = (places.outside, str(places.directory), self._init)
+        return BootPlan(*here, guest.memory_mb, mtu(self.scenario), taps, guest.release, nodes, shares_cpu)
 
     def _there(self, resource: AnyResource) -> list[AnyResource]:
         """What stands in the guest for one of the device's resources."""
@@ -289,12 +352,14 @@ class GuestedLive:
             hint = self._guests_kernel.provided_by(wanted.release)
             raise BenchError(f"guest.release: {wanted.release} was asked for, {release} runs", hint)
         nodes = _settings(host, self._places.dut_netns, wanted, self._ports)
-        return {**self._device.settings(), "guest.kernel": wanted.kernel, "guest.release": release, **nodes}
+        processor = EMULATED if self._guests_kernel.is_emulated(self._places.outside) else REAL
+        own = {"guest.kernel": wanted.kernel, "guest.release": release, PROCESSOR: processor}
+        return {**self._device.settings(), **own, **nodes}
 
     def ready(self) -> Mapping[str, str]:
         """The device's facts; the kernel as it names itself."""
         host = self._places.host
-        nodes = _told(read_topology(host).cpus)
+        nodes = told(read_topology(host).cpus)
         return {**self._device.ready(), "guest's kernel": host.release(), "guest's NUMA nodes": nodes}
 
     def _with_cpus(self, collectors: Sequence[Collector]) -> list[Collector]:
@@ -303,7 +368,7 @@ class GuestedLive:
         return [*collectors, *([] if is_read else [softirq.Softnet(self._places.host, range(self._guest.numa_nodes))])]
 
     def _process(self) -> Collector:
-        return PacketThreads(self._places.machine, self._places.pidfile(_KERNEL), self._guests_kernel.VCPU, _ANY)
+        return PacketThreads(self._places.outside, self._places.pidfile(_KERNEL), self._guests_kernel.VCPU, _ANY)
 
 
 def _nodes_probe(machine: Host, kernel: GuestKernels, release: str | None) -> Probe:
@@ -338,7 +403,7 @@ def _settings(host: Host, netns: str, guest: Wanted, ports: Sequence[str]) -> di
     nodes = read_topology(host).cpus
     if len(nodes) != guest.numa_nodes or not all(nodes.values()):
         raise BenchError(
-            f"guest.numa_nodes: {guest.numa_nodes} was asked for, the guest has {_told(nodes)}",
+            f"guest.numa_nodes: {guest.numa_nodes} was asked for, the guest has {told(nodes)}",
             "name another guest.release, or give every node more memory (guest.memory_mb)",
         )
     in_force = {"guest.numa_nodes": str(len(nodes))}
@@ -347,10 +412,10 @@ def _settings(host: Host, netns: str, guest: Wanted, ports: Sequence[str]) -> di
     return in_force
 
 
-def _told(nodes: Mapping[int, Sequence[int]]) -> str:
+def told(nodes: Mapping[int, Sequence[int]]) -> str:
     """`node 0 with CPU 0; node 1 with CPU 1`."""
-    told = {node: f"CPU {', '.join(map(str, cpus))}" if cpus else "no CPU" for node, cpus in nodes.items()}
-    return "; ".join(f"node {node} with {cpus}" for node, cpus in told.items())
+    words = {node: f"CPU {', '.join(map(str, cpus))}" if cpus else "no CPU" for node, cpus in nodes.items()}
+    return "; ".join(f"node {node} with {cpus}" for node, cpus in words.items())
 
 
 def _loads(seen: Seen, traffic_s: float, guest: Wanted) -> tuple[ThreadLoad, ...]:

@@ -1,6 +1,7 @@
-"""The real engine: a child process that speaks JSON lines on its stdin and stdout.
+"""The real engine: a process that speaks JSON lines on its stdin and stdout.
 
-The child ends when its stdin does, so a lab that is killed leaves no engine behind.
+It is a child, on another host by ssh, or runs in a guest (`guest_program`). It ends when its stdin does, or with its
+guest, so a lab that is killed leaves no engine behind.
 """
 
 import os
@@ -19,8 +20,10 @@ import msgspec
 
 from pinchpoint.engine import protocol
 from pinchpoint.engine.instrument import EngineResult, Heard, TrialRequest
-from pinchpoint.engine.sockets import SocketsSample
+from pinchpoint.engine.sockets import SocketsRequest, SocketsSample
 from pinchpoint.engine.trials import engine_result, run_message, sample_of
+from pinchpoint.host.guest import Guest
+from pinchpoint.host.guest_program import GuestProgram
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.host.priority import session_preferred
 from pinchpoint.host.ssh import Ssh
@@ -42,6 +45,7 @@ GRACE_S = 5.0  # after a request's own time, before the engine counts as hung
 LOOK_S = 1.0  # at most, asleep while a trial runs: so late it is noticed that it was stopped or given up
 _HELD_BYTES = 32 * 1024  # half of what a pipe holds (pipe(7)): an engine that finds it full waits
 _SAMPLE_BYTES, _STREAM_BYTES = 320, 64  # the longest line of a sample, and more for each stream
+_HELLO_S, _HELLO_IN_GUEST_S = 30.0, 120.0  # to load its libraries; an emulated processor takes its time
 _LOG_LINES = 12
 _SEE_LOG = "see engine.log in the run folder"
 _SAID_IN_THE_LOG: Final[tuple[protocol.ErrorCode, ...]] = ("port_open", "no_memory")
@@ -119,7 +123,7 @@ class EngineProcess:
         self._command = list(start.get("command") or [find_engine(host)])
         self._environment = dict(start.get("environment") or {})
         self._log_path = start.get("log")
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | GuestProgram | None = None
         self._buffer = bytearray()
         self._may_be_late = False  # whether what was asked last may find no trial that it is for
         self._asleep_until_s, self._asleep_s = 0.0, 0.0  # on the monotonic clock; at a stretch
@@ -132,7 +136,8 @@ class EngineProcess:
     def greet(self) -> protocol.EngineHello:
         """Start the engine and learn what it can do."""
         self._start()
-        return self._ask(protocol.LabHello(), protocol.EngineHello, timeout_s=30.0)
+        timeout_s = _HELLO_IN_GUEST_S if isinstance(self._host, Guest) else _HELLO_S
+        return self._ask(protocol.LabHello(), protocol.EngineHello, timeout_s)
 
     def agree(self) -> protocol.EngineHello:
         """The same, and see that both speak one version."""
@@ -159,20 +164,38 @@ class EngineProcess:
                 process.stdin.close()
         try:
             process.wait(timeout=GRACE_S)
-        except subprocess.TimeoutExpired:
+        except (subprocess.TimeoutExpired, TimeoutError):
             process.kill()
             process.wait()
+        if isinstance(process, GuestProgram) and self._log_path:
+            with self._log_path.open("a", encoding="utf-8") as log:
+                log.write(process.errors())
         if process.stdout:
             process.stdout.close()
         self._buffer.clear()
 
     def _start(self) -> None:
+        self._process = self._in_guest(self._host) if isinstance(self._host, Guest) else self._child()
+        assert self._process.stdout is not None
+        os.set_blocking(self._process.stdout.fileno(), False)
+        self._readable, self._gone = select.poll(), select.poll()
+        self._readable.register(self._process.stdout, select.POLLIN)
+        self._gone.register(self._process.stdout, 0)  # its end alone, which is always told (poll(2))
+        self._asleep_until_s = 0.0
+
+    def _in_guest(self, guest: Guest) -> GuestProgram:
+        try:
+            return GuestProgram(guest, self._command, tuple(self._environment.items()))
+        except OSError as error:
+            raise EngineError(f"{self._command[0]}: {error.strerror}", "pinchpoint doctor") from error
+
+    def _child(self) -> subprocess.Popen[bytes]:
         log = self._log_path.open("ab") if self._log_path else None
         command, environment = self._command, self._environment
         if isinstance(self._host, Ssh):
             command, environment = self._host.reached(command, environment), {}
         try:
-            self._process = subprocess.Popen(
+            return subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -188,14 +211,10 @@ class EngineProcess:
         finally:
             if log:
                 log.close()
-        assert self._process.stdout is not None
-        os.set_blocking(self._process.stdout.fileno(), False)
-        self._readable, self._gone = select.poll(), select.poll()
-        self._readable.register(self._process.stdout, select.POLLIN)
-        self._gone.register(self._process.stdout, 0)  # its end alone, which is always told (poll(2))
-        self._asleep_until_s = 0.0
 
     def _send(self, message: protocol.FromLab) -> None:
+        if isinstance(self._process, GuestProgram):
+            self._process.quiet_for(_silent_s(message))
         self._write(msgspec.json.encode(message))
 
     def _write(self, line: bytes) -> None:
@@ -265,12 +284,22 @@ class EngineProcess:
         assert self._process is not None
         try:
             code = self._process.wait(timeout=1.0)
-        except subprocess.TimeoutExpired:
+        except (subprocess.TimeoutExpired, TimeoutError):
             return EngineError("the engine closed its output but did not exit")
         if code == LOADER_FAILED:
             return no_libraries(self._host, self._command[0])
         how = f"was killed by signal {-code}" if code < 0 else f"exited with code {code}"
         return EngineError(f"the engine {how}", _SEE_LOG)
+
+
+def _silent_s(message: protocol.FromLab) -> float:
+    """Seconds after a message for which nobody waits for an answer: samples are progress for people.
+
+    A server alone says at once where it listens.
+    """
+    if isinstance(message, SocketsRequest):
+        return 0.0 if message.client is None else message.warm_up_s + message.duration_s
+    return message.duration_s if isinstance(message, protocol.Run) and message.on_go is not True else 0.0
 
 
 class ProcessInstrument(EngineProcess):

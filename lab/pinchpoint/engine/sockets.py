@@ -3,6 +3,8 @@
 import math
 from typing import Literal
 
+from msgspec import UNSET, UnsetType
+
 from pinchpoint.engine.streams import Latency, Message, Part, Status
 
 Kind = Literal["stream", "rr", "crr"]
@@ -16,6 +18,7 @@ class Place(Part, frozen=True):
 
     netns: str | None
     core: int
+    cpus: tuple[int, ...] | UnsetType = UNSET  # among which the kernel may move it; absent: it is pinned to `core`
 
 
 class SocketsRequest(Message, frozen=True, tag="sockets"):

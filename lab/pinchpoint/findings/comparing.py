@@ -31,6 +31,7 @@ from pinchpoint.model.comparison import (
 )
 from pinchpoint.model.duet import DuetSummary
 from pinchpoint.model.effective import group_of
+from pinchpoint.model.guest import PROCESSOR, REAL
 from pinchpoint.model.measurement import CONFIDENCE, Bound, Metric
 from pinchpoint.model.result import BOUNDS, SCHEMA, Outcome, RunInfo, RunResult, ScenarioResult
 from pinchpoint.stats.estimate import bound_of, estimate
@@ -119,8 +120,13 @@ def paired(
 ) -> Iterator[MetricComparison]:
     """One metric over the pairs `a[n]` with `b[n]`: a comparison for each mode of the cores that has enough pairs.
 
-    The mode with the most pairs comes first, and is always there.
+    The mode with the most pairs comes first, and is always there. Beside a real processor an emulated one is refused.
     """
+    in_force = ([result.settings for result in side.values() if result.settings] for side in (a, b))
+    processors = [{settings.get(PROCESSOR, REAL) for settings in side} for side in in_force]
+    if all(processors) and processors[0] != processors[1]:
+        yield refused(name, "", "numbers of an emulated and of a real processor", judged)
+        return
     read = {n: (readings(a[n], name), readings(b[n], name)) for n in sorted(set(a) & set(b))}
     every = [reading for both in read.values() for side in both for reading in side]
     modes = modes_of([reading for reading in every if not reading.why_not])

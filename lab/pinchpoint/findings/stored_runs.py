@@ -26,6 +26,7 @@ from pinchpoint.model.comparison import (
 from pinchpoint.model.effective import by_name, group_of
 from pinchpoint.model.errors import InputError, choices
 from pinchpoint.model.groups import grouped
+from pinchpoint.model.guest import PROCESSOR, REAL
 from pinchpoint.model.measurement import CONFIDENCE, ratio
 from pinchpoint.model.result import SCHEMA, RunInfo, RunResult, ScenarioResult
 from pinchpoint.stats.estimate import estimate
@@ -93,9 +94,12 @@ def _points(info: RunInfo, result: RunResult) -> dict[tuple[str, str], _Point]:
 
 
 def _guests_kernels(a: _Point, b: _Point) -> tuple[Difference, ...]:
-    """Where the guests' kernels are of two kinds: user-mode Linux and an emulated processor do not compare."""
+    """Where the guests' kernels are of two kinds, or one processor is emulated: neither compares with the other."""
     kernels = [point.in_force.get(_GUESTS_KERNEL, "") for point in (a, b)]
-    return (Difference(_GUESTS_KERNEL, *kernels),) if all(kernels) and kernels[0] != kernels[1] else ()
+    processors = [point.in_force.get(PROCESSOR, REAL) for point in (a, b)]
+    if all(kernels) and kernels[0] != kernels[1]:
+        return (Difference(_GUESTS_KERNEL, *kernels),)
+    return (Difference(PROCESSOR, *processors),) if processors[0] != processors[1] else ()
 
 
 def _of_the_whole(parts: Sequence[Differences], info_a: RunInfo, info_b: RunInfo) -> Differences:

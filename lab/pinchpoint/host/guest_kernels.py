@@ -23,6 +23,7 @@ from typing import Final
 from pinchpoint.host.guest import LINE, OWN_NAMESPACE, Guest
 from pinchpoint.host.guest_line import READY
 from pinchpoint.host.interface import CommandFailed, Host, text_at
+from pinchpoint.host.numa import cpu_words
 from pinchpoint.host.processes import end_processes, session
 from pinchpoint.model.errors import BenchError, PinchpointError, RequirementError
 
@@ -55,6 +56,8 @@ class BootPlan:
     release: str | None = None  # None: the one of the Debian here
     nodes: Sequence[int | None] = (None,)  # for each of its own that of the machine, of which its memory is; None: any
     shares_cpu: bool = False  # whether several virtual CPUs run on one of the machine
+    cpus_each: int = 1  # virtual CPUs of each node
+    rings: Sequence[str] = ()  # sockets of vhost-user interfaces, which a switch connects to; after the taps (qemu)
 
 
 class _OfOneKind:
@@ -108,7 +111,7 @@ class Uml(_OfOneKind):
     PROGRAM = "linux.uml"
     PROGRAMS = ((PROGRAM, "user-mode-linux"),)  # (program, Debian's package of it)
     HAS_RELEASES = False  # of which a scenario may choose one: the package has one
-    HAS_NODES = False  # several NUMA nodes with a CPU each: it has one CPU
+    HAS_CPUS = False  # several CPUs, on one NUMA node or several: it has one CPU
     LEAST_MB = 64  # memory with which it boots
     STANDING_S = 4.0  # to boot and to end; seen on a machine of two cores
     LINE = "/dev/ttyS0"
@@ -166,6 +169,10 @@ class Uml(_OfOneKind):
         """What stands for its CPU."""
         return "a process"
 
+    def is_emulated(self, machine: Host) -> bool:
+        """Whether its processor is software: a process runs on this machine's own."""
+        return False
+
 
 class Qemu(_OfOneKind):
     """Debian's own kernel, which qemu runs."""
@@ -178,7 +185,7 @@ class Qemu(_OfOneKind):
     PROGRAM = "qemu-system-x86_64"
     PROGRAMS = ((PROGRAM, "qemu-system-x86"),)
     HAS_RELEASES = True
-    HAS_NODES = True
+    HAS_CPUS = True
     LEAST_MB = 128
     STANDING_S = 20.0  # to boot and to end, emulated on a machine of two cores
     LINE = "/dev/vport0p1"
@@ -213,14 +220,16 @@ class Qemu(_OfOneKind):
         kernel, has_kvm = self.place(plan.release), self._has_kvm(plan.machine)
         # On one CPU a thread each would wait out its time slice at every lock of another; one thread takes turns.
         threads = "single" if plan.shares_cpu else "multi"
-        accelerated = ("-accel", "kvm", "-cpu", "host") if has_kvm else ("-accel", f"tcg,thread={threads}")
+        # The plain processor that is emulated by default lacks SSE4, without which DPDK, and so the engine, ends.
+        emulated = ("-accel", f"tcg,thread={threads}", "-cpu", "max")
+        accelerated = ("-accel", "kvm", "-cpu", "host") if has_kvm else emulated
         # No frame is the kernel's own idea; no namespace can say so before the module is there.
         # Without `no_timer_check` a kernel whose emulated timer a busy host holds up takes it for broken, and panics.
         words = f"console=ttyS0 quiet panic=-1 no_timer_check ipv6.disable_ipv6=1 pinchpoint.init={plan.init}"
         return (
             *OWN_NAMESPACE,
             *(self.PROGRAM, "-name", "guest,debug-threads=on", *_BARE, "-sandbox", _SANDBOX),
-            *("-machine", "pc,graphics=off", *accelerated, *_cpus(plan.memory_mb, plan.nodes)),
+            *("-machine", "pc,graphics=off", *accelerated, *_cpus(plan)),
             *("-kernel", str(_booted(kernel, has_kvm)), "-initrd", str(kernel / "initrd"), "-append", words),
             *("-chardev", "file,id=console,path=/dev/stdout,append=on", "-serial", "chardev:console"),
             # The first device of virtio: its port is /dev/vport0p1.
@@ -229,6 +238,7 @@ class Qemu(_OfOneKind):
             *("-fsdev", "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap"),
             *("-device", "virtio-9p-pci,fsdev=root,mount_tag=root"),
             *(word for number, tap in enumerate(plan.taps) for word in _interface(number, tap, plan.mtu)),
+            *(word for number, path in enumerate(plan.rings, len(plan.taps)) for word in _ring(number, path)),
         )
 
     def modules(self, release: str | None) -> Path:
@@ -245,7 +255,11 @@ class Qemu(_OfOneKind):
 
     def runs_on(self, machine: Host) -> str:
         """What stands for its CPU."""
-        return "KVM" if self._has_kvm(machine) else "TCG, emulated"
+        return "TCG, emulated" if self.is_emulated(machine) else "KVM"
+
+    def is_emulated(self, machine: Host) -> bool:
+        """Whether its processor is software."""
+        return not self._has_kvm(machine)
 
     def _has_kvm(self, machine: Host) -> bool:
         """Whether KVM runs CPUs that a 64-bit kernel can use: a nested one was seen to open, and to boot nothing.
@@ -262,18 +276,24 @@ class Qemu(_OfOneKind):
         return True
 
 
-def _cpus(memory_mb: int, nodes: Sequence[int | None]) -> tuple[str, ...]:
-    """Its memory and CPUs: a socket with one CPU for each node, since the CPUs of a socket are of one node."""
+def _cpus(plan: BootPlan) -> tuple[str, ...]:
+    """Its memory and CPUs: a socket for each node, since the CPUs of a socket are of one node."""
+    nodes, memory_mb, cpus = plan.nodes, plan.memory_mb, plan.cpus_each
     count = len(nodes)
+    if plan.rings:  # which the switch maps
+        shared = f"memory-backend-memfd,id=ram0,size={memory_mb}M,share=on"
+        numa = f"node,nodeid=0,cpus={cpu_words(range(cpus))},memdev=ram0"
+        return ("-smp", str(cpus), "-m", f"{memory_mb}M", "-object", shared, "-numa", numa)
     if nodes == (None,):
-        return ("-smp", "1", "-m", f"{memory_mb}M")
+        return ("-smp", str(cpus), "-m", f"{memory_mb}M")
     each = memory_mb // count
     sizes = (memory_mb - (count - 1) * each, *(each for _ in nodes[1:]))
-    words = ["-smp", f"{count},sockets={count},cores=1,threads=1", "-m", f"{memory_mb}M"]
+    words = ["-smp", f"{count * cpus},sockets={count},cores={cpus},threads=1", "-m", f"{memory_mb}M"]
     for number, (size, here) in enumerate(zip(sizes, nodes, strict=True)):
         bound = "" if here is None else f",host-nodes={here},policy=bind"
+        own = cpu_words(range(number * cpus, (number + 1) * cpus))
         words += ["-object", f"memory-backend-ram,id=ram{number},size={size}M{bound}"]
-        words += ["-numa", f"node,nodeid={number},cpus={number},memdev=ram{number}"]
+        words += ["-numa", f"node,nodeid={number},cpus={own},memdev=ram{number}"]
     return tuple(words)
 
 
@@ -288,6 +308,19 @@ def _interface(number: int, tap: str, mtu: int) -> tuple[str, ...]:
     return (
         *("-netdev", f"tap,id=net{number},ifname={tap},script=no,downscript=no,vhost=off,vnet_hdr=off"),
         *("-device", f"virtio-net-pci,netdev=net{number},host_mtu={mtu},romfile="),
+    )
+
+
+_OFFLOADS = ("csum", "gso", "host_tso4", "host_tso6", "guest_csum", "guest_tso4", "guest_tso6")  # of virtio-net
+
+
+def _ring(number: int, path: str) -> tuple[str, ...]:
+    """An interface of which a switch serves the rings, without offloads: nobody would finish what they leave open."""
+    off = "".join(f",{name}=off" for name in _OFFLOADS)
+    return (
+        *("-chardev", f"socket,id=ring{number},path={path},server=on"),
+        *("-netdev", f"vhost-user,id=net{number},chardev=ring{number}"),
+        *("-device", f"virtio-net-pci,netdev=net{number},romfile={off}"),
     )
 
 

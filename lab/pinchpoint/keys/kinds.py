@@ -11,8 +11,8 @@ from ipaddress import AddressValueError, IPv4Address, IPv6Address, ip_network
 from typing import Any
 
 from pinchpoint.model import addresses
+from pinchpoint.model.addresses import is_destination
 from pinchpoint.model.scenario import Range
-from pinchpoint.model.site import is_destination
 
 Schema = Mapping[str, Any]
 """JSON Schema (2020-12), of keywords that mean the same in draft 7, which editors for TOML know."""
@@ -202,6 +202,16 @@ def numbers(low: float, high: float, *, below: bool = False, may_be_empty: bool 
 def cpus() -> Kind:
     """A list of CPU numbers."""
     return listed("a list of CPU numbers", integer(0, HIGHEST_CPU))
+
+
+ALL = "all"
+
+
+def cpus_or_all() -> Kind:
+    """A list of CPU numbers, or a word for every CPU there is, which is read as none."""
+    kind = cpus()
+    schema = {"anyOf": [kind.schema, {"const": ALL}]}
+    return Kind(f'{kind.expected} or "{ALL}"', lambda value: () if value == ALL else kind.read(value), schema=schema)
 
 
 def _name(expected: str, reserved: Mapping[str, str]) -> Kind:

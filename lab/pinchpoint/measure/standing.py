@@ -11,7 +11,6 @@ from typing import Protocol
 from pinchpoint.bench.builder import Builder
 from pinchpoint.dut.device import Live
 from pinchpoint.dut.setup import EngineEnd, Setup, collectors, witnesses
-from pinchpoint.host.guest import Guest
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.host.priority import preferred
 from pinchpoint.model.errors import PinchpointError
@@ -284,7 +283,7 @@ def _engine_end(end: EngineEnd, bench_id: str, listener: Listener) -> Iterator[N
 @contextmanager
 def _device_bench(setup: Setup, listener: Listener) -> Iterator[Builder]:
     places = setup.places
-    builder = Builder(places.bench_id, places.machine, guest=places.host if isinstance(places.host, Guest) else None)
+    builder = Builder(places.bench_id, places.outside, guests=places.guests)
     try:
         builder.apply(setup.resources, listener.building)
     except CommandFailed as error:

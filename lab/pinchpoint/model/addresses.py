@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, summarize_address_range
 
 _PLACEHOLDER = re.compile(r"\{(i|u16:[0-9]+|ipv4:[0-9.]+|mac:[0-9A-Fa-f:]+)\}")
+_DESTINATION = re.compile(r"(?!-)[A-Za-z0-9._:/@%\[\]-]{1,255}")
 _MAC_BITS = (1 << 48) - 1
 _U16_BITS = (1 << 16) - 1
 _IPV4_BITS = (1 << 32) - 1
@@ -16,6 +17,11 @@ _IPV4_BITS = (1 << 32) - 1
 def is_v6(address: str) -> bool:
     """Whether an address is one of IPv6."""
     return ":" in address
+
+
+def is_destination(text: str) -> bool:
+    """Whether a text can be a destination of ssh(1): HOST, USER@HOST or a URI. One that begins with - is an option."""
+    return _DESTINATION.fullmatch(text) is not None
 
 
 def number(address: str) -> int:

@@ -6,6 +6,8 @@ from enum import StrEnum
 from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 from pinchpoint.model import addresses
+from pinchpoint.model.guest import Guest as Guest
+from pinchpoint.model.guest import Holds
 from pinchpoint.model.service import NAT as NAT
 from pinchpoint.model.service import Backend as Backend
 from pinchpoint.model.service import Closer as Closer
@@ -96,10 +98,12 @@ class Host:
 
     name: str
     address: str  # IPv4 with prefix length, e.g. "192.168.7.1/24"
-    cpus: tuple[int, ...]  # where its workload threads run
+    cpus: tuple[int, ...]  # where its workload threads run; none: all of its machine, until it is placed
     interface: str | None = None  # of the device's host, the end of a cable, instead of a veth pair
     end_interface: str | None = None  # of the host's machine, at the other end of the cable
     runs_on: str | None = None  # the machine that it is on by name; None: the device's
+    pinned: bool = True  # each thread to one of `cpus`; else the kernel moves it among them
+    vm: str | None = None  # the kernel of the virtual machine that it is: host/guest_kernels.py; None: a namespace
 
 
 DIRECT_MAC: Final = "02:00:00:00:0b:{:02x}"
@@ -187,16 +191,6 @@ class Established:
     rate_cps: float  # at which they are opened
     timeout_s: float
     server_mac: str = "02:00:00:00:00:03"  # of all backends
-
-
-@dataclass(frozen=True)
-class Guest:
-    """A kernel of its own on this machine, on which the device runs."""
-
-    kernel: str  # "uml", "qemu", "auto": host/guest_kernels.py
-    memory_mb: int
-    release: str | None = None  # of the kernel, or the beginning of it: "6.12"; None: the kernel's own choice
-    numa_nodes: int = 1  # each with one virtual CPU
 
 
 @dataclass(frozen=True)
@@ -394,6 +388,16 @@ class Scenario:
     def smallest_ring(self) -> int:
         """Between engine and DUT, in frames."""
         return min(port.ring for port in self.ports)
+
+    @property
+    def holds_bench(self) -> bool:
+        """Whether the whole bench is in its guest: all CPUs are then that guest's."""
+        return self.guest is not None and self.guest.holds is Holds.BENCH
+
+    @property
+    def is_tapped(self) -> bool:
+        """Whether its guest has the device alone: each port is a tap, and `dut.cpus` are outside of the guest."""
+        return self.guest is not None and self.guest.holds is Holds.DEVICE
 
     @property
     def site(self) -> Site:

@@ -1,18 +1,10 @@
 """Where the parts of a bench stand, and what joins them: made once, as a scenario is read. Pure."""
 
-import re
 from dataclasses import dataclass
 from typing import Final
 
 LAB: Final = "lab"
 """How a scenario names the machine on which the lab runs, where another host is meant otherwise."""
-
-_DESTINATION = re.compile(r"(?!-)[A-Za-z0-9._:/@%\[\]-]{1,255}")
-
-
-def is_destination(text: str) -> bool:
-    """Whether a text can be a destination of ssh(1): HOST, USER@HOST or a URI. One that begins with - is an option."""
-    return _DESTINATION.fullmatch(text) is not None
 
 
 @dataclass(frozen=True)

@@ -93,9 +93,15 @@ class Warn(StrEnum):
     CEILING_AT_LINKS = ("ceiling_at_links",
         "the generator's own ceiling is not measured where its ports are at cables",
         "measure a cable that joins both ports to know it")
+    CEILING_IN_GUEST = ("ceiling_in_guest",
+        "the generator's own ceiling is not measured where the engine is in a guest",
+        "see in the account of the trials whether frames that were due were sent")
     CEILING_OF_OTHER_MODES = ("ceiling_of_other_modes",
         "the generator's ceiling was measured in other modes of the cores: no rate was compared with it",
         "run it again, or pin engine and device to cores of one physical package")
+    # Of where it was measured
+    EMULATED = ("emulated", "of an emulated processor: it compares with no number of a real one",
+        'measure where KVM is, or with guest.kernel = "uml"')
     # Of comparisons within a run
     NO_RELATIVE_RATE = ("no_relative_rate", "no relative rate: {told}", "compare the points' own rates")
     NO_SLICE_RATIO = ("no_slice_ratio", "no ratio of slices: {told}", "read the ratio of the interleaved trials")

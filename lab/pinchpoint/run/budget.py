@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pinchpoint.dut.placement import alike_there
 from pinchpoint.dut.registry import device_of
+from pinchpoint.dut.setup import unplaceable
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure import registry
 from pinchpoint.measure.frames import first_round
@@ -53,9 +54,15 @@ def _is_reference(scenario: Scenario) -> bool:
 
 
 def whole_s(scenarios: Sequence[Scenario], machines: Machines) -> float:
-    """Seconds that a run of these units takes on this machine, without those that it leaves out as alike."""
-    needless = alike_there(scenarios, machines)
-    return Forecast().left_s(unit for unit in scenarios if unit.name not in needless)
+    """Seconds that a run of these units takes on this machine, without those that are alike or cannot be placed."""
+    left_out = {*alike_there(scenarios, machines), *unplaceable(scenarios, machines)}
+    return Forecast().left_s(unit for unit in scenarios if unit.name not in left_out)
+
+
+def impossible(points: Sequence[Scenario], machines: Machines) -> str:
+    """How many cannot be placed on this machine, to be put behind what there is to run; empty: all can."""
+    beyond = unplaceable(points, machines)
+    return f"; {units.counted(len(beyond), 'point')} impossible here (CPUs, NUMA nodes)" if beyond else ""
 
 
 def about(seconds: float) -> str:

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from pinchpoint.bench.builder import describe, plan
-from pinchpoint.dut import nics
+from pinchpoint.dut import nics, vm_ends
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.setup import EngineEnd, Setup, prepare
 from pinchpoint.engine.process import find_engine
@@ -17,6 +17,7 @@ from pinchpoint.measure.registry import measure_of
 from pinchpoint.measure.standing import Standing, Task, live_bench
 from pinchpoint.model import units
 from pinchpoint.model.errors import PinchpointError
+from pinchpoint.model.guest import EMULATED, PROCESSOR
 from pinchpoint.model.offload import Offload, OffloadTruth
 from pinchpoint.model.result import Ceiling, ScenarioResult
 from pinchpoint.model.scenario import Scenario
@@ -50,14 +51,16 @@ def run_scenario(
     with live_bench(setup, engine, task) as stood:
         bench = replace(stood, ceilings=ceilings)
         try:
-            settings = {**bench.live.settings(), **_engine_settings(setup)}
+            machines_settings = vm_ends.settings(setup.scenario, setup.places)
+            settings = {**bench.live.settings(), **machines_settings, **_engine_settings(setup)}
             result = (measure or measure_of(scenario).run)(bench)
             result = replace(result, settings=settings, bench=bench_of(setup, result.offload))
+            result = as_emulated(result) if settings.get(PROCESSOR) == EMULATED else result
             _attach_dumps(bench)
         except PinchpointError:
             _attach_log(bench)
             raise
-    if ceiling_test and not scenario.is_cabled:
+    if ceiling_test and not _why_no_ceiling(setup.scenario):
         result = ceiling_test.after(setup.scenario, result, task.listener, task.on_stoppable)
     if no_ceiling:
         result = replace(result, warnings=(*result.warnings, no_ceiling))
@@ -84,7 +87,7 @@ def planned(
 
 def bench_of(setup: Setup, offload: OffloadTruth | None) -> dict[Need, int]:
     """What a bench has of that on which a conclusion may rest. CPUs and NUMA nodes of a guest are emulated."""
-    scenario, host = setup.scenario, setup.places.machine
+    scenario, host = setup.scenario, setup.places.outside
     guest, topology = scenario.guest, read_topology(host)
     return {
         Need.CPUS: 1 if guest else len(host.cpus()),
@@ -93,6 +96,13 @@ def bench_of(setup: Setup, offload: OffloadTruth | None) -> dict[Need, int]:
         Need.NIC: int(any(link.device.nics or link.device.interface for link in scenario.links)),
         Need.HARDWARE_OFFLOAD: int(offload is not None and offload.word is Offload.PROVEN),
     }
+
+
+def as_emulated(result: ScenarioResult) -> ScenarioResult:
+    """The same, each number with what to mind of it."""
+    told = Warn.EMULATED.of()
+    marked = (replace(metric, cautions=(*metric.cautions, str(told))) for metric in result.metrics)
+    return replace(result, metrics=tuple(marked), warnings=(told, *result.warnings))
 
 
 def _engine_settings(setup: Setup) -> dict[str, str]:
@@ -144,9 +154,17 @@ def ceilings_of(
     if task.trials and task.ceilings is not None:
         unknown = ceiling_test is not None and isinstance(scenario.measure, Rates) and not task.ceilings
         return task.ceilings, Warn.CEILING_UNKNOWN_BEFORE.of() if unknown else None
-    if ceiling_test and scenario.is_cabled:
-        return (), Warn.CEILING_AT_LINKS.of()
+    if ceiling_test and (why := _why_no_ceiling(scenario)):
+        return (), why.of()
     return ceiling_test.before(scenario, task.listener) if ceiling_test else ((), None)
+
+
+def _why_no_ceiling(scenario: Scenario) -> Warn | None:
+    """Where nothing but the engine can be built; None if it can."""
+    if scenario.is_cabled:
+        return Warn.CEILING_AT_LINKS
+    is_searched = isinstance(scenario.measure, Rates)
+    return Warn.CEILING_IN_GUEST if scenario.holds_bench and is_searched else None
 
 
 def _attach_dumps(bench: Standing) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from functools import cache
 
-from pinchpoint.dut import registry, vm
+from pinchpoint.dut import registry, vm, vm_ends
 from pinchpoint.dut.device import ENGINE_MEMORY_MB
 from pinchpoint.dut.registry import device
 from pinchpoint.keys import kinds
@@ -11,6 +11,7 @@ from pinchpoint.keys.key import Computed, Key, Table, Unset
 from pinchpoint.keys.source import Source
 from pinchpoint.measure import registry as measures
 from pinchpoint.model.groups import grouped
+from pinchpoint.model.guest import Holds, When
 from pinchpoint.model.measurement import CONFIDENCE
 from pinchpoint.model.scenario import PACKED, SPLIT, NumaPlacement, Scenario, SearchMethod
 from pinchpoint.scenario import sweep_keys
@@ -71,7 +72,12 @@ HOST = Table(
     (
         Key("name", kinds.port_name(), "Used in [sockets] and, in braces, in rules."),
         Key("address", kinds.interface_address(), "Its IPv4 address, with the prefix's length."),
-        Key("cpus", kinds.cpus(), "Where its workload runs: CPUs of the machine that it is on."),
+        Key("cpus", kinds.cpus_or_all(),
+            'Where its workload runs: CPUs of the machine that it is on; "all": every one that may be used there, of '
+            "one NUMA node where `numa` says so. Two pinned ends that have all share them out."),
+        Key("pinned", kinds.boolean(),
+            "Whether each thread of its workload is kept to a CPU of its own; false: the kernel moves it among `cpus`.",
+            True),
         Key("interface", kinds.interface_name(),
             "An interface of the DUT's host that exists already, the end of a cable to this end of the workload, "
             "instead of a veth pair. The bench moves it into its namespace and gives it back as it was.",
@@ -79,6 +85,10 @@ HOST = Table(
         Key("end_interface", kinds.interface_name(),
             "The interface at the other end of that cable, on the machine of this end; it has the address meanwhile.",
             Unset("a veth pair")),
+        Key("vm", kinds.word(*vm_ends.WORDS),
+            "The kernel of the virtual machine that this end is, instead of a namespace (docs/guests.md). It reaches a "
+            "switch with DPDK by vhost-user rings, another one by a tap; `cpus` are those of this machine on which its "
+            'virtual CPUs run, one on each. "uml" only where the kernel forwards.', Unset("a namespace")),
         Key("runs_on", kinds.machine_name(),
             'The machine of this end: a Host of ssh_config, or "lab": the one on which the lab runs.',
             Unset("the DUT's host")),
@@ -106,20 +116,33 @@ MACHINE = Table(
 
 GUEST = Table(
     "guest",
-    "A kernel of its own, in which the device runs instead of on this machine's: for modules that this kernel lacks, "
-    "or another release. The device's CPUs are those of this machine on which its virtual CPUs run. Each port is a "
-    "tap. Only devices that are the kernel itself run there, and only with measures that send frames.",
+    "A kernel of its own, in which the device or the whole bench runs instead of on this machine's: for modules that "
+    "this kernel lacks, another release, or more CPUs and NUMA nodes than this machine has. Only devices that are the "
+    "kernel itself run there, with measures that send frames and with socket workloads. Numbers of an emulated "
+    "processor are marked, and not compared with others.",
     (
         Key("kernel", kinds.word(*vm.kernels()),
             " ".join(f'"{word}": {about}.' for word, about in vm.kernels().items()), vm.DEFAULT),
+        Key("when", kinds.word(*When),
+            '"needed": only where this machine lacks what the device needs, such as a module of its kernel, the same '
+            "for all points of a run; a device that no guest can hold then has none.", str(When.ALWAYS)),
         Key("release", kinds.kernel_release(),
             'The release of the kernel, or the beginning of it, e.g. "6.12" (qemu only). `packaging/guest-kernel '
             "--release 6.12` provides it. The result records the release that runs.", Unset("that of the Debian here")),
         Key("memory_mb", kinds.integer(64, 1_048_576), "Its memory, MiB; at least 64 for each NUMA node.", 512),
         Key("numa_nodes", kinds.integer(1, 128),  # qemu's MAX_NODES
-            "Its NUMA nodes, each with one virtual CPU and its share of the memory (more than 1: qemu only). The "
-            "device's CPUs are dealt to the virtual ones in turn; a node's memory is taken near to that CPU. In the "
-            "guest each flow is forwarded on one of them. The result records the nodes that the guest has.", 1),
+            "Its NUMA nodes, each with its share of the virtual CPUs and of the memory (more than 1: qemu only). With "
+            "the device alone each has one virtual CPU, to which the device's CPUs are dealt in turn; a node's memory "
+            "is taken near to that CPU, and in the guest each flow is forwarded on one of them. The result records the "
+            "nodes that the guest has.", 1),
+        Key("holds", kinds.word(*Holds),
+            'What is in it. "device": the device alone; the engine is outside, each port is a tap, and the device\'s '
+            'CPUs are those of this machine on which its virtual CPUs run. "bench": device, engine and the ends of '
+            "socket workloads; all CPUs that the file names are virtual ones, and run on any of this machine.",
+            Computed("bench with bandwidth, rr, crr; else device")),
+        Key("cpus", kinds.integer(1, 255),
+            'Its virtual CPUs, dealt to its NUMA nodes evenly (more than 1: qemu only). They may be more than this '
+            'machine has. With `holds = "bench"`.', Unset("one for each NUMA node")),
     ),
     is_optional=True,
 )  # fmt: skip

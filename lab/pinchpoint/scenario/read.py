@@ -8,7 +8,7 @@ from ipaddress import IPv4Interface
 from pathlib import Path as FilePath
 from typing import Final
 
-from pinchpoint.dut import registry, vm
+from pinchpoint.dut import registry, vm, vm_ends
 from pinchpoint.dut.checks import check_machines, sites
 from pinchpoint.dut.device import RawScenario, Read
 from pinchpoint.keys import kinds
@@ -81,6 +81,7 @@ def scenario_of(source: Source) -> Scenario | None:
     raw = RawScenario(source, measure.made if measure else None, dut, arrays["port"], arrays["host"], arrays, tables)
     made = device.read(raw)
     vm.check(raw, device)
+    vm_ends.check(raw, device)
     machines = _machines(reader, tables, arrays)
     over_engines, by_any = bool(measure and measure.over_engines), bool(measure and measure.by_any_engine)
     for element in arrays["stream"] if machines else ():

@@ -95,9 +95,11 @@ class Studies:
         except InputError as error:
             return Shown(name, name, "", "", groups, "", tuple(str(error).splitlines()))
         made = order.units(sweeps, budgeted=False)
-        points = units.counted(sum(len(sweep.scenarios) for sweep in sweeps), "point")
-        counted = f"{points}, {units.counted(len(made), 'measurement')}" if len(made) > len(sweeps) else points
+        points = [scenario for sweep in sweeps for scenario in sweep.scenarios]
+        counted = units.counted(len(points), "point")
+        counted += f", {units.counted(len(made), 'measurement')}" if len(made) > len(sweeps) else ""
         length = f"{counted}, {budget.about(budget.whole_s(made, self.machines))}"
+        length += budget.impossible(points, self.machines)
         title, about, source = (study.title, study.about, study.source) if study else (name, "", "")
         return Shown(name, title, about, source, groups, length, ())
 

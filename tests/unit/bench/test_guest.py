@@ -341,7 +341,7 @@ class Answering(Guest):
 
 def test_what_is_inside_is_made_there_and_goes_with_the_guest(tmp_path):
     guest, inside = Answering(), Inside(RunDirectory("/nowhere/there"))
-    builder = Builder("b1", Local(), tmp_path, guest)
+    builder = Builder("b1", Local(), tmp_path, {"": guest})
     builder.apply([inside])
     assert guest.asked == ["make /nowhere/there"]
     assert not Path("/nowhere").exists()
@@ -351,7 +351,7 @@ def test_what_is_inside_is_made_there_and_goes_with_the_guest(tmp_path):
 
 def test_what_a_plan_takes_from_a_living_guest_is_removed_there(tmp_path):
     guest, inside = Answering(), Inside(RunDirectory("/nowhere/there"))
-    builder = Builder("b1", Local(), tmp_path, guest)
+    builder = Builder("b1", Local(), tmp_path, {"": guest})
     builder.apply([inside])
     builder.apply([])
     assert guest.asked == ["make /nowhere/there", "remove /nowhere/there"]

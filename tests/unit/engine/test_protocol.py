@@ -40,6 +40,7 @@ OPTIONAL = {
     "on_go",
     "source",
     "others",
+    "cpus",
 }
 HAVE_DEFAULTS = {
     "ethernet": {"ethertype"},

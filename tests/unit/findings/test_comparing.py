@@ -157,6 +157,19 @@ def test_rates_beside_a_neighbour_are_not_compared():
     assert metric.left_out == {"A was slowed by a neighbour": 1}
 
 
+def test_an_emulated_processor_is_not_compared_with_a_real_one():
+    def on(processor, fps):
+        return replace(result_of(unit, fps, 25.0, "NDR"), settings={"guest.processor": processor})
+
+    (unit,) = side("A").scenarios
+    a = {n: on("emulated", 8e6 + n) for n in range(1, 9)}
+    (metric,) = paired("NDR", a, {n: on("real", 7e6 + n) for n in range(1, 9)})
+    assert (metric.decision, metric.ratio) == (Decision.REFUSED, None)
+    assert metric.sentence == "not compared: numbers of an emulated and of a real processor"
+    (metric,) = paired("NDR", a, {n: on("emulated", 7e6 + n) for n in range(1, 9)})
+    assert metric.decision is Decision.LOWER
+
+
 def test_metrics_that_nobody_asked_for_are_told_but_not_judged():
     info, result = paired_run(A, A[::-1])
     more = tuple(

@@ -100,6 +100,19 @@ def test_numbers_from_guests_of_one_kernel_or_of_one_that_is_unknown_are_compare
     assert main(of_runs(*map(in_guest, kernels))).ratio is not None
 
 
+@pytest.mark.parametrize("other", ["real", ""])
+def test_numbers_of_an_emulated_processor_are_refused_beside_those_of_a_real_one(other):
+    def on(processor):
+        info, result = run((8.0e6, 8.1e6, 7.9e6))
+        settings = {"guest.processor": processor} if processor else {}
+        return info, replace(result, scenarios=tuple(replace(each, settings=settings) for each in result.scenarios))
+
+    metric = main(of_runs(on("emulated"), on(other)))
+    assert (metric.decision, metric.ratio) == (Decision.REFUSED, None)
+    assert "guest.processor is emulated in A and real in B" in metric.sentence
+    assert main(of_runs(on("emulated"), on("emulated"))).ratio is not None
+
+
 def test_numbers_of_different_modes_of_the_cores_are_not_compared():
     metric = main(of_runs(run([8e6] * 3, distance_ns=25.0), run([4e6] * 3, distance_ns=150.0)))
     assert metric.decision is Decision.REFUSED

@@ -18,6 +18,7 @@ from pinchpoint.measure.sockets import windows
 from pinchpoint.measure.sockets.run import Bandwidth, Ends, RequestResponse, measure_sockets, requests, summary
 from pinchpoint.measure.sockets.windows import NONE_VALID
 from pinchpoint.measure.standing import Task
+from pinchpoint.model.errors import InputError
 from pinchpoint.model.measurement import LevelChange, Measurement
 from pinchpoint.model.result import Limit, Outcome
 from pinchpoint.model.site import Remote, Site
@@ -77,6 +78,26 @@ def test_connections_and_the_plan_are_dealt_over_pairs_of_cpus():
 def test_one_connection_is_one_pair():
     (asked,) = requests(ends(connections=1), ("ns-a", "ns-b"), "m-0001")
     assert (asked.trial, asked.connections, asked.rate_tps) == ("m-0001", 1, 1000)
+
+
+def test_requests_may_be_datagrams():
+    udp = parse(TEXT.replace("connections = 5", 'connections = 5, transport = "udp"'), "hosts.toml")
+    assert {request.transport for request in requests(Ends.of(udp), ("ns-a", "ns-b"), "m")} == {"udp"}
+    assert {request.transport for request in requests(ends(), ("ns-a", "ns-b"), "m")} == {"tcp"}
+
+
+@pytest.mark.parametrize(
+    ("measure", "more", "problem"),
+    [
+        ("bandwidth", "", 'sockets.transport: expected "tcp" with bandwidth, found "udp"'),
+        ("rr", "request_bytes = 65_508, ", "sockets.request_bytes: expected at most 65,507, a datagram"),
+    ],
+)
+def test_what_no_datagram_carries_is_refused(measure, more, problem):
+    text = TEXT.replace('"rr"', f'"{measure}"').replace("rate_tps = 1000, ", f'{more}transport = "udp", ')
+    with pytest.raises(InputError) as error:
+        parse(text, "hosts.toml")
+    assert problem in str(error.value)
 
 
 def test_a_stream_has_neither_plan_nor_answer():

@@ -247,6 +247,13 @@ def test_a_thread_on_another_machine_is_named_with_it_and_is_on_no_cpu_of_the_sw
     assert verdict([window], None, 1).headline == "the client's thread is saturated: 99.0 % busy on CPU 0 of gen"
 
 
+def test_a_thread_that_the_kernel_moves_is_on_no_cpu():
+    window = measurement(pair(client=0.99, cores=(0, 1)), seen=QUIET)
+    read = windows.read(replace(window, account={**window.account, "moving": ["client"]}))
+    assert [(thread.name, thread.cpu) for thread in read.threads] == [("client", None), ("server", 1)]
+    assert verdict([read], None, 1).headline == "the client's thread is saturated: 99.0 % busy"
+
+
 def test_cpus_of_two_machines_with_one_number_are_not_one_that_is_full():
     window = windows.read(away(pair(client=0.6, server=0.6, cores=(1, 1)), client="gen"))
     assert "share" not in verdict([window], None, 1).headline

@@ -8,8 +8,11 @@ import pytest
 from support import OF_A_KIND
 
 from pinchpoint.host.numa import Topology
+from pinchpoint.measure.summary import scenario_result
+from pinchpoint.model.measurement import Metric
 from pinchpoint.model.offload import Offload, OffloadTruth
 from pinchpoint.model.study import Need
+from pinchpoint.model.warning import Warn
 from pinchpoint.run import scenario as running
 from pinchpoint.scenario import parse
 from pinchpoint.scenario.study import load_study
@@ -24,12 +27,12 @@ def two_nodes(monkeypatch):
 
 def had(scenario, offload=None):
     machine = SimpleNamespace(cpus=lambda: {0, 1, 2, 3})
-    return running.bench_of(SimpleNamespace(scenario=scenario, places=SimpleNamespace(machine=machine)), offload)
+    return running.bench_of(SimpleNamespace(scenario=scenario, places=SimpleNamespace(outside=machine)), offload)
 
 
 def bridges(datapath):
     _, (sweep,) = load_study(STUDIES / "bridge-scale", only=("bridges",), changes={"dut.datapath": datapath})
-    return sweep.scenarios[0]
+    return replace(sweep.scenarios[0], guest=None)
 
 
 @pytest.mark.parametrize(("datapath", "is_in_kernel"), [("kernel", 1), ("af_packet", 0)])
@@ -58,3 +61,11 @@ def test_ports_at_cables_are_nics():
 @pytest.mark.parametrize(("word", "is_there"), [(Offload.PROVEN, 1), (Offload.CLAIMED, 0), (Offload.PARTIAL, 0)])
 def test_an_offload_counts_once_it_is_proven(word, is_there):
     assert had(bridges("kernel"), OffloadTruth(word, 1.0, 0.99))[Need.HARDWARE_OFFLOAD] == is_there
+
+
+def test_each_number_of_an_emulated_processor_is_marked():
+    scenario = parse(OF_A_KIND.format(kind="bridge", dut="cpus = [3]", more=""), "x.toml")
+    plain = replace(scenario_result(scenario, 1.0), metrics=(Metric("NDR", "fps", 1e6, cautions=("one",)),))
+    marked = running.as_emulated(plain)
+    assert [metric.cautions for metric in marked.metrics] == [("one", Warn.EMULATED.of().text)]
+    assert marked.warnings == (Warn.EMULATED.of(),)

@@ -31,15 +31,19 @@ POINTS = {  # group: points in full, points in the short form
         "load": (3, 3),
         "queues": (4, 4),
         "bandwidth": (3, 3),
+        "bandwidth-reverse": (3, 3),
         "rr": (3, 3),
+        "rr-udp": (3, 3),
         "crr": (3, 3),
     },
     "reliability": {"soak": (1, 1), "recovery": (1, 1), "blocked": (7, 7), "restart": (3, 3)},
     "bridge-scale": {
         "threads": (27, 6),
-        "rules": (84, 6),
-        "ports": (54, 6),
-        "bridges": (5, 3),
+        "rules": (84, 4),
+        "ports": (54, 4),
+        "bridges": (5, 2),
+        "ports-userspace": (8, 2),
+        "bridges-userspace": (5, 2),
         "classifier-flows": (6, 3),
         "classifier-masks": (5, 3),
         "build-flows": (20, 8),
@@ -63,6 +67,8 @@ POINTS = {  # group: points in full, points in the short form
         "5-lying-flag": (1, 1),
         "6-one-way": (1, 1),
         "7-two-way": (1, 1),
+        "8-vm-traffic-on-bare-metal": (1, 1),
+        "9-bare-metal-traffic-in-vm": (1, 1),
     },
     "full-nat": {
         **{f"verify-{kind}": (1, 1) for kind in ("reference", "nft", "ipvs", "ovs", "haproxy", "nginx", "envoy")},
@@ -281,7 +287,15 @@ def test_only_the_path_differs_within_a_group_of_io_paths():
         assert len(pipelines) == 1, sweep.group
 
 
-@pytest.mark.parametrize("group", ["threads", "ports", "rules"])
+@pytest.mark.parametrize("group", ["threads", "rules", "ports", "bridges"])
+def test_the_kernels_datapath_is_measured_in_a_guest_where_it_is_missing(group):
+    for scenario in groups("bridge-scale")[group].scenarios:
+        assert (scenario.dut.io, scenario.guest.when) == ("kernel", "needed")
+        assert scenario.holds_bench
+        assert [host.cpus for host in scenario.hosts] == [(), ()], "filled from the machine"
+
+
+@pytest.mark.parametrize("group", ["threads", "ports", "rules", "ports-userspace"])
 def test_the_link_between_the_ends_is_two_rules_by_port_as_published(group):
     for scenario in groups("bridge-scale")[group].scenarios:
         rules = [rule.text.removeprefix("priority=0,") for rule in scenario.dut.bridges[0].rules]

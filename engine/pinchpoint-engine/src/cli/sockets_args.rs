@@ -214,6 +214,7 @@ fn base(kind: Kind, path: &PathArgs, time: &TimeArgs) -> SocketsRequest {
     let place = |netns: &Option<String>, core| Place {
         netns: netns.clone(),
         core,
+        cpus: Vec::new(),
     };
     SocketsRequest {
         trial: "cli".to_owned(),

@@ -5,13 +5,13 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from pinchpoint.bench.resource import AnyResource, Daemon, Namespace, Uptime
-from pinchpoint.dut import attach, nics, remote_endpoints
+from pinchpoint.dut import attach, nics, remote_endpoints, vm_ends
 from pinchpoint.dut.device import Pages
 from pinchpoint.dut.ovs import balancing, configured, guests
 from pinchpoint.dut.ovs.kinds import linked, read_by_main
 from pinchpoint.dut.ovs.places import OvsPlaces, quoted
-from pinchpoint.dut.ovs.ports import bridges, extra_ports, rules, underlay_routes, vdpa_known
-from pinchpoint.dut.ovs.spec import CONFIG_KEYS, IN_KERNEL, Datapath, OvsDut, ports, spec
+from pinchpoint.dut.ovs.ports import bridges, driven, extra_ports, rules, underlay_routes, vdpa_known
+from pinchpoint.dut.ovs.spec import CONFIG_KEYS, IN_KERNEL, Datapath, OvsDut, cards, ports, spec
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.model.scenario import Host, Scenario
 
@@ -28,7 +28,7 @@ def database(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
     file = f"{places.directory}/conf.db"
     words = ("ovsdb-server", file, f"--remote=p{places.database}")
     server = _daemon(places, "ovsdb-server", "ovsdb", words, (_control_cpu(scenario, places),))
-    return [places.command("ovsdb-tool", "create", file, schema(scenario, places.machine)), server]
+    return [places.command("ovsdb-tool", "create", file, schema(scenario, places.outside)), server]
 
 
 def vswitchd(scenario: Scenario, places: OvsPlaces) -> Daemon:
@@ -96,9 +96,10 @@ def _nics(scenario: Scenario) -> tuple[str, ...]:
     for port in ports(scenario):
         if port.pf:
             representors.setdefault(port.pf, []).append(str(port.representor))
-    own = (scenario.link(port).device.nic for port in scenario.ports)
-    wanted = {nic: nic for nic in own if nic}
+    own = ((port, scenario.link(port).device.nic) for port in ports(scenario))
+    wanted = {nic: driven(nic, port.devargs) for port, nic in own if nic}
     wanted |= {nic: f"{nic},representor=[{','.join(numbers)}]" for nic, numbers in representors.items()}
+    wanted |= {nic.address: driven(nic.address, nic.devargs) for nic in spec(scenario).nics}
     return tuple(wanted.values())
 
 
@@ -144,7 +145,8 @@ def hugepages_needed(scenario: Scenario) -> int:
     if spec(scenario).datapath is not Datapath.DPDK:
         return 0
     engine_mb = scenario.engine.memory_mb if scenario.ports_at(scenario.site) else 0
-    relay_mb = attach.relay_memory_mb(len(scenario.hosts)) if scenario.hosts else 0
+    relayed = len(relayed_hosts(scenario))
+    relay_mb = attach.relay_memory_mb(relayed) if relayed else 0
     return attach.pages_of(spec(scenario).memory_mb + engine_mb + relay_mb) + guests.pages(scenario)
 
 
@@ -155,7 +157,7 @@ def bench(
     return [
         *attach.foundation(places, pages, hugepages_needed(scenario)),
         Namespace(places.dut_netns),
-        *nics.resources(places.machine, nics.at(scenario, scenario.site), places.bench_id, places.dut_netns),
+        *nics.resources(places.machine, cards(scenario), places.bench_id, places.dut_netns),
         *_links(scenario, places),
         *database(scenario, places),
         *settings(scenario, places),
@@ -172,7 +174,18 @@ def bench(
         *balancing.resources(scenario, places),
         *guests.resources(scenario, places),
         *_relays(scenario, places, engine),
+        *vm_ends.machines(
+            scenario,
+            places,
+            over_rings=spec(scenario).datapath is Datapath.DPDK,
+            offloads=_completes(scenario),
+        ),
     ]
+
+
+def _completes(scenario: Scenario) -> bool:
+    """Whether a checksum may be left to it: a userspace switch hands on what it read, which stays wrong."""
+    return spec(scenario).datapath in IN_KERNEL
 
 
 def ends_with_the_switch(scenario: Scenario, places: OvsPlaces, resources: Sequence[AnyResource]) -> list[AnyResource]:
@@ -183,19 +196,20 @@ def ends_with_the_switch(scenario: Scenario, places: OvsPlaces, resources: Seque
     held = (bridges(scenario, places), *configured.mirrors(scenario, places), *extra_ports(scenario, places))
     lasting: list[AnyResource] = [*held, *guests.resources(scenario, places)]
     switch = next(n for n, resource in enumerate(resources) if isinstance(resource, Daemon) and resource.name == SWITCH)
-    return [resource for resource in resources[switch:] if resource not in lasting]
+    others = (resource for resource in resources[switch:] if resource not in lasting)
+    return [resource for resource in others if not isinstance(resource, vm_ends.OWN)]
 
 
 def _links(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
     """What the switch's kernel ports are the ends of."""
-    links = attach.veths(replace(scenario, ports=linked(scenario)), places)
-    # A userspace switch hands on what it read: a checksum left to a device that is not there stays wrong.
-    return [*links, *remote_endpoints.links(scenario, places, offloads=spec(scenario).datapath in IN_KERNEL)]
+    links: list[AnyResource] = [*attach.veths(replace(scenario, ports=linked(scenario)), places)]
+    links += [] if spec(scenario).datapath is Datapath.DPDK else vm_ends.taps(scenario, places)
+    return [*links, *remote_endpoints.links(scenario, places, offloads=_completes(scenario))]
 
 
 def relayed_hosts(scenario: Scenario) -> tuple[Host, ...]:
-    """Those that reach the switch by way of the relay: all of a DPDK switch, none of another."""
-    return scenario.hosts if spec(scenario).datapath is Datapath.DPDK else ()
+    """Those that reach the switch by way of the relay: of a DPDK switch all that are no virtual machines."""
+    return tuple(host for host in scenario.hosts if not host.vm) if spec(scenario).datapath is Datapath.DPDK else ()
 
 
 def _relays(scenario: Scenario, places: OvsPlaces, engine: Sequence[str]) -> list[AnyResource]:

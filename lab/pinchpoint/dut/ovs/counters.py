@@ -249,7 +249,7 @@ def _plain(scenario: Scenario) -> Scenario:
     """One bridge that takes a stream's frames from one port to the other, whatever they are."""
     pairs = dict.fromkeys((stream.tx_port, stream.rx_port) for stream in scenario.streams)
     rules = tuple(Rule(f"in_port={{{tx}}},actions=output:{{{rx}}}") for tx, rx in pairs)
-    bare = replace(spec(scenario), patches=(), tunnels=(), arp_responders=(), mirrors=())
+    bare = replace(spec(scenario), patches=(), tunnels=(), nics=(), arp_responders=(), mirrors=())
     dut = replace(bare, bridges=(Bridge(FIRST_BRIDGE, rules, ()),))
     ports = tuple(replace(port, bridge=FIRST_BRIDGE) if isinstance(port, OvsPort) else port for port in scenario.ports)
     return replace(scenario, dut=dut, ports=ports)

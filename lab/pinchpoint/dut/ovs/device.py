@@ -34,6 +34,7 @@ from pinchpoint.dut.ovs.spec import (
     TYPES,
     Datapath,
     OvsPort,
+    cards,
     pinned_queues,
     rules,
     spec,
@@ -135,6 +136,7 @@ def program_facts(scenario: Scenario, host: Machine) -> Mapping[str, str]:
 
 # Switch, engine and their removal; DPDK also takes and clears its hugepages.
 _STANDING_S = {Datapath.DPDK: 4.5, Datapath.AF_XDP: 4.0, Datapath.AF_PACKET: 3.0} | dict.fromkeys(IN_KERNEL, 3.0)
+_YOUNG_S = 8.0  # until a guest's kernel has run for long enough
 _RULE_S, _BRIDGE_S, _PORT_S = 20e-6, 0.1, 10e-3  # of each, made and removed
 
 
@@ -160,7 +162,7 @@ class OvsBench(device.Bench):
 
     def facts(self) -> Mapping[str, str]:
         """The program's path, version and hash."""
-        return program_facts(self.scenario, self.places.machine)
+        return program_facts(self.scenario, self.places.outside)
 
     def refusal(self, error: CommandFailed) -> PinchpointError | None:
         """A refused rule, with its place in the scenario, or ports that it does not have."""
@@ -193,7 +195,7 @@ class OvsDevice(counters.CountedDevice):
         yield from _needs(host, dut.datapath, made.hugepages_needed(scenario), scenario.guest, dut.vswitchd)
         yield from guests.needs(scenario, host)
         if dut.datapath is Datapath.DPDK:
-            yield from nics.needs(host, nics.at(scenario, scenario.site))
+            yield from nics.needs(host, cards(scenario))
             yield from nics.shared(host, (nic for link in scenario.links for nic in link.device.shared_nics))
         if dut.datapath in IN_KERNEL and dut.tunnels:
             detail = "not possible with the kernel datapath: the kernel delivers packets for its own addresses itself"
@@ -222,7 +224,8 @@ class OvsDevice(counters.CountedDevice):
         dut = spec(scenario)
         answers = sum(responder.ipv4.count for responder in dut.arp_responders)
         ports_s = _BRIDGE_S * (len(dut.bridges) - 1) + _PORT_S * dut.extra_ports.count
-        switch_s = _STANDING_S[dut.datapath] + _RULE_S * (rules(scenario) + answers) + ports_s
+        young_s = _YOUNG_S if scenario.guest else 0.0
+        switch_s = _STANDING_S[dut.datapath] + young_s + _RULE_S * (rules(scenario) + answers) + ports_s
         return switch_s + guests.standing_s(scenario)
 
     def contents(self, scenario: Scenario) -> Mapping[str, int]:
@@ -230,7 +233,7 @@ class OvsDevice(counters.CountedDevice):
         return {"OpenFlow rules": rules(scenario), "extra ports": spec(scenario).extra_ports.count}
 
     def relayed(self, scenario: Scenario) -> tuple[Host, ...]:
-        """All hosts of a DPDK switch."""
+        """All hosts of a DPDK switch that are no virtual machines."""
         return made.relayed_hosts(scenario)
 
     def why_no_guest(self, dut: Values) -> str:
@@ -265,6 +268,8 @@ class OvsDevice(counters.CountedDevice):
         """By its daemon, unless the kernel or guests forward as well."""
         if spec(scenario).datapath in IN_KERNEL:
             return Freezing(why_not="both benches would share the kernel's one datapath, which cannot be frozen")
+        if spec(scenario).nics:
+            return Freezing(why_not="both benches would need the NICs")
         if spec(scenario).guests:
             return Freezing(why_not="the guests in its path would go on polling")
         return Freezing(made.SWITCH)

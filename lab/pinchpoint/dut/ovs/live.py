@@ -22,7 +22,7 @@ from pinchpoint.dut.ovs.collectors import Database, DroppingRules, PmdThreads, P
 from pinchpoint.dut.ovs.kinds import linked, read_by_main
 from pinchpoint.dut.ovs.places import OvsPlaces, Unixctl, UnixctlError
 from pinchpoint.dut.ovs.ports import switch_ports
-from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, OvsDut, ends, rules, spec
+from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, OvsDut, cards, ends, rules, spec
 from pinchpoint.dut.program import kept_log
 from pinchpoint.host.interface import Host
 from pinchpoint.model.errors import DutError
@@ -84,7 +84,7 @@ class OvsLive(Live):
         scenario, places, control = self._scenario, self._places, self.control
         return {
             **settings.in_force(scenario, places, control),
-            **nics.settings(places.machine, nics.at(scenario, scenario.site)),
+            **nics.settings(places.machine, cards(scenario)),
             **dict(settings.nics(scenario, places)),
             **balancing.settings(scenario, places, control),
         }

@@ -26,7 +26,7 @@ class OvsPlaces(Places):
     @classmethod
     def of(cls, places: Places) -> "OvsPlaces":
         """Those of the bench, as a switch has them."""
-        return cls(places.bench_id, places.directory, places.host, places.sites)
+        return cls(places.bench_id, places.directory, places.host, places.sites, places.vms)
 
     @property
     def control(self) -> str:

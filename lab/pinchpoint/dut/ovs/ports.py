@@ -1,7 +1,7 @@
 """Bridges, their ports and their rules: which there are, OpenFlow numbers, and the commands that make them.
 
 Numbers are requested, so that rules may name ports before the switch has opened
-them: in each bridge from 1 in the order engine ports, ports of guests, hosts, patch ports, tunnels.
+them: in each bridge from 1 in the order engine ports, ports of guests, hosts, patch ports, tunnels, NICs.
 
 Each VXLAN tunnel has two underlay bridges joined by a patch, with an address each on
 their local ports. The switch encapsulates at one and decapsulates at the other
@@ -41,6 +41,7 @@ from pinchpoint.dut.ovs.spec import (
     ArpResponder,
     Bridge,
     Datapath,
+    OvsNic,
     OvsPort,
     Tunnel,
     every_port,
@@ -94,7 +95,8 @@ def _wanted(scenario: Scenario, places: OvsPlaces) -> Iterator[_Wanted]:
         columns = _attached(scenario, port, places) | pinned | configured.interface_columns(port)
         yield port.bridge, port.name, port.name, columns
     for host in hosts(scenario):
-        yield host.bridge, host.name, host.name, _interface(host.name, usual_kind(scenario), places)
+        columns = _interface(host.name, usual_kind(scenario), places) | _xdp_mode(scenario)
+        yield host.bridge, host.name, host.name, columns
     for patch in spec(scenario).patches:
         for near, far in ((patch.first, patch.second), (patch.second, patch.first)):
             columns = {"type": "patch", "options:peer": patch_name(far, near)}
@@ -103,6 +105,17 @@ def _wanted(scenario: Scenario, places: OvsPlaces) -> Iterator[_Wanted]:
         tunnel = near_end.tunnel
         columns = {"type": "vxlan", "options:remote_ip": far_end.address, "options:key": str(tunnel.vni)}
         yield near_end.bridge, tunnel.name, near_end.port, columns
+    for nic in spec(scenario).nics:
+        yield nic.bridge, nic.name, nic.name, _of_nic(nic.address, nic)
+
+
+def _of_nic(address: str, port: OvsPort | OvsNic) -> dict[str, str]:
+    """The columns of a port that is a NIC."""
+    return {
+        "type": "dpdk",
+        "options:dpdk-devargs": quoted(driven(address, port.devargs)),
+        "options:n_rxq": str(port.queues),
+    }
 
 
 def patch_name(near: str, far: str) -> str:
@@ -116,8 +129,19 @@ def _attached(scenario: Scenario, port: OvsPort, places: OvsPlaces) -> dict[str,
     if kind == VDPA:
         return _vdpa_columns(port, places)
     if spec(scenario).datapath is Datapath.DPDK and (nic := scenario.link(port).device.nic):
-        return {"type": "dpdk", "options:dpdk-devargs": quoted(nic)} | queues
-    return _interface(port.name, kind, places) | (queues if kind == AFXDP else {})
+        return _of_nic(nic, port)
+    return _interface(port.name, kind, places) | (queues | _xdp_mode(scenario) if kind == AFXDP else {})
+
+
+def driven(address: str, devargs: str) -> str:
+    """A NIC with the arguments of its driver, as DPDK takes both."""
+    return ",".join(filter(None, (address, devargs)))
+
+
+def _xdp_mode(scenario: Scenario) -> dict[str, str]:
+    """The mode of AF_XDP, where the file asks for one."""
+    mode = spec(scenario).xdp_mode
+    return {"options:xdp-mode": mode} if mode else {}
 
 
 _TYPES = {AFXDP: "afxdp", TAP: "tap", INTERNAL: "internal"}  # of a VETH: none

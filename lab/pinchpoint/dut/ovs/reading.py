@@ -39,6 +39,7 @@ def read(raw: RawScenario) -> Callable[[], Read]:
     _check_names(raw.source, arrays)
     check_bridges(raw.source, dut, arrays)
     _check_ports(raw)
+    _check_nics(raw)
     _check_service(raw)
     action = raw.tables["blocked"].get("action")
     if action in spec.NEEDS_PMD and datapath and datapath not in POLLED:
@@ -65,7 +66,7 @@ def _check_names(source: Source, arrays: _Arrays) -> None:
     seen = {name for bridge in arrays["bridge"] if (name := bridge.values.get("name"))}
     tunnels = [tunnel.values for tunnel in arrays["tunnel"]]
     ends = {f"{tunnel.get('name')}-{tunnel.get(end)}" for tunnel in tunnels for end in ("first", "second")}
-    for table in ("bridge", "port", "host", "tunnel", "bond"):
+    for table in ("bridge", "port", "host", "nic", "tunnel", "bond"):
         for element in arrays[table]:
             name, at = element.values.get("name"), (*element.at, "name")
             if not name:
@@ -89,14 +90,31 @@ def _check_ports(raw: RawScenario) -> None:
         raw.mismatch(("dut", "hw_offload"), f'true where dut.datapath is "{Datapath.TC}"', False)
     if datapath not in (None, Datapath.TC) and dut.get("tc_policy") is not None:
         raw.mismatch(("dut", "tc_policy"), f'dut.datapath = "{Datapath.TC}" with it', dut["tc_policy"])
+    if datapath not in (None, Datapath.AF_XDP) and dut.get("xdp_mode") is not None:
+        raw.mismatch(("dut", "xdp_mode"), f'dut.datapath = "{Datapath.AF_XDP}" with it', dut["xdp_mode"])
     if datapath and datapath not in POLLED:
         checks.one_queue(raw, f'dut.datapath is "{datapath}"')
     for port in raw.ports:
         _check_affinity(raw.source, port, dut)
+        if port.values.get("devargs") and not port.values.get("pci"):
+            raw.mismatch((*port.at, "devargs"), "none where the port is no NIC", port.values["devargs"])
     if datapath and datapath != Datapath.DPDK:
         checks.no_vhost(raw, f'dut.datapath is "{datapath}"')
     check_vdpa(raw)
     port_checks.check(raw)
+
+
+def _check_nics(raw: RawScenario) -> None:
+    """NICs beside ports are DPDK's, and of no port."""
+    ends = [port.values.get("pci") for port in raw.ports]
+    ends += [port.values.get("engine_pci") for port in raw.ports if checks.is_beside(port, raw)]
+    taken = set(filter(None, ends))
+    for nic in raw.arrays["nic"]:
+        if (datapath := raw.dut.get("datapath")) not in (None, Datapath.DPDK):
+            raw.problem(nic.at, f'expected dut.datapath = "{Datapath.DPDK}" with [[nic]], found "{datapath}"')
+        if (address := nic.values.get("address")) in taken:
+            raw.problem((*nic.at, "pci"), f'expected one that nothing else has, found "{address}" again')
+        taken.add(address)
 
 
 def _check_service(raw: RawScenario) -> None:
@@ -146,6 +164,8 @@ def _dut(dut: Values, arrays: _Arrays, made: tuple[Bridge, ...]) -> spec.OvsDut:
         arp_responders=tuple(spec.ArpResponder(**responder.values) for responder in arrays["arp_responder"]),
         extra_ports=spec.ExtraPorts(dut["extra_ports"], dut["extra_ports_kind"]),
         vswitchd=dut["vswitchd"],
+        nics=tuple(spec.OvsNic(**nic.values) for nic in arrays["nic"]),
+        xdp_mode=dut["xdp_mode"],
         mirrors=tuple(port_checks.mirrors(arrays["mirror"], arrays["port"])),
         bonds=tuple(port_checks.bonds(arrays["bond"])),
     )
@@ -175,7 +195,7 @@ def check_bridges(source: Source, dut: Values, arrays: Mapping[str, Sequence[Ele
     refuse_doubles(source, arrays["bridge"], row(dut))
     own = (name for bridge in arrays["bridge"] if (name := bridge.values.get("name")))
     there = list(dict.fromkeys((*row(dut), *own)))
-    for table in ("port", "host", "arp_responder", "patch", "tunnel"):
+    for table in ("port", "host", "nic", "arp_responder", "patch", "tunnel"):
         keys = _ENDS if table in ("patch", "tunnel") else (("bridge", "bridge"),)
         for element, (key, field) in ((element, end) for element in arrays[table] for end in keys):
             _place(source, element, key, field, there, row(dut)[-1])
@@ -323,7 +343,7 @@ class Rules:
 def _names(dut: Values, arrays: Mapping[str, Sequence[Element]]) -> dict[str, list[str]]:
     """What rules may name, by bridge."""
     names: dict[str, list[str]] = defaultdict(list)
-    for table in ("port", "host"):
+    for table in ("port", "host", "nic"):
         for element in arrays[table]:
             if {"name", "bridge"} <= element.values.keys():
                 names[element.values["bridge"]].append(element.values["name"])

@@ -17,7 +17,17 @@ from pinchpoint.bench.resource import Host
 from pinchpoint.dut.ovs.bench import tuned
 from pinchpoint.dut.ovs.kinds import read_by_main
 from pinchpoint.dut.ovs.places import OvsPlaces, Unixctl
-from pinchpoint.dut.ovs.spec import IN_KERNEL, POLLED, Datapath, OvsPort, ends, every_port, pinned_queues, spec
+from pinchpoint.dut.ovs.spec import (
+    BEST_EFFORT,
+    IN_KERNEL,
+    POLLED,
+    Datapath,
+    OvsPort,
+    ends,
+    every_port,
+    pinned_queues,
+    spec,
+)
 from pinchpoint.dut.ovs.text import receive_queues
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.processes import insisted
@@ -60,7 +70,7 @@ def in_force(scenario: Scenario, places: OvsPlaces, control: Unixctl) -> dict[st
     if spec(scenario).datapath in POLLED:
         settings |= _port_modes(scenario, places, control) | _cores(scenario, control)
     for host in scenario.hosts:
-        machine = places.at(scenario.site_of(host))
+        machine = places.of_end(host.name, scenario.site_of(host))
         settings[f"offloads of {host.name}"] = _offloads(machine, places.host_netns(host.name))
     return settings
 
@@ -181,6 +191,10 @@ def _port_modes(scenario: Scenario, places: OvsPlaces, control: Unixctl) -> dict
         return {}
     interfaces = places.ask_vsctl("--format=json", "--columns=name,status", "list", "Interface")
     modes = xdp_modes(control.call("dpctl/show"), interfaces)
+    if (asked := spec(scenario).xdp_mode) not in (None, BEST_EFFORT):
+        by_main = {port.name for port in read_by_main(scenario)}
+        for name in (name for name in ends(scenario) if name not in by_main):
+            _same(f"xdp mode of {name}", str(asked), modes.get(name))
     return {f"xdp mode of {name}": modes.get(name, "not reported") for name in ends(scenario)}
 
 

@@ -1,11 +1,14 @@
 """What a scenario says of a private Open vSwitch, and the keys by which it says so."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
 from pinchpoint.dut.device import Items, Keys, Types
+from pinchpoint.dut.nics import Cards, at
+from pinchpoint.dut.ovs import nic_keys
+from pinchpoint.dut.ovs.nic_keys import OvsNic as OvsNic
 from pinchpoint.dut.services import TRACKING, Services
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table, Unset
@@ -130,6 +133,7 @@ class OvsPort(Port):
     pf: str | None = None  # of VDPA: the NIC's physical function, a PCI address
     vf: str | None = None  # its virtual function that serves the rings
     representor: int | None = None  # of that function in the switch
+    devargs: str = ""  # of a NIC, for its driver: "KEY=VALUE,..."
     mtu: int | None = None  # None: the switch's own, 1500
     vlan_mode: str | None = None  # this and the next two: ovs-vswitchd.conf.db(5), Port, "VLAN Configuration"
     tag: int | None = None
@@ -182,6 +186,8 @@ class OvsDut:
     arp_responders: tuple[ArpResponder, ...]
     extra_ports: ExtraPorts
     vswitchd: str | None = None  # the switch's program, an absolute path; None: the installed one of the datapath
+    nics: tuple[OvsNic, ...] = ()  # beside those of ports
+    xdp_mode: str | None = None  # of its ports (af_xdp only); None: the best that each can
     kind: str = "ovs"
     mirrors: tuple[Mirror, ...] = ()
     bonds: tuple[Bond, ...] = ()
@@ -237,6 +243,16 @@ def hosts(scenario: Scenario) -> tuple[OvsHost, ...]:
     return tuple(host for host in scenario.hosts if isinstance(host, OvsHost))
 
 
+def cards(scenario: Scenario) -> Cards:
+    """NICs of the switch's machine: those of ports, and of `[[nic]]`."""
+    here, nics = at(scenario, scenario.site), spec(scenario).nics
+    return replace(
+        here,
+        of_device={**here.of_device, **{nic.name: nic.address for nic in nics}},
+        without_iommu=here.without_iommu.union(nic.address for nic in nics if nic.no_iommu),
+    )
+
+
 def ends(scenario: Scenario) -> list[str]:
     """The ports at which traffic enters or leaves the switch."""
     return [*(port.name for port in scenario.ports), *(host.name for host in scenario.hosts)]
@@ -281,6 +297,8 @@ RESERVED_CONFIG: Final = {
 }
 """Settings that cannot change while the switch runs."""
 
+BEST_EFFORT: Final = "best-effort"
+XDP_MODES: Final = ("native-with-zerocopy", "native", "generic", BEST_EFFORT)
 _OWN = Unset("the switch's own")
 
 TUNING: Final = (
@@ -319,6 +337,9 @@ _DUT = (
     Key("memory_mb", kinds.integer(64, 1_048_576), "Hugepage memory of the switch, MiB (dpdk only).",
         DEFAULT_MB),
     *TUNING,
+    Key("xdp_mode", kinds.word(*XDP_MODES),
+        "How AF_XDP reaches the ports (af_xdp only): by the driver without or with a copy, or in the kernel's generic "
+        "way; a port that cannot is an error. The mode in use is among the settings.", Unset(BEST_EFFORT)),
     Key("other_config", kinds.config(_SET_BY_THE_BENCH),
         "Settings of the switch (Open_vSwitch other_config), applied as written. Refused, because the "
         "bench sets them: " + ", ".join(_SET_BY_THE_BENCH) + ".", {}),
@@ -372,6 +393,8 @@ TUNNEL = Table("tunnel", "A VXLAN tunnel between two bridges, over an underlay t
     Key("vni", kinds.integer(0, 2**24 - 1), "The VXLAN network identifier (RFC 7348)."),
 ), at_most=256)  # fmt: skip
 
+NIC = nic_keys.table(Key("bridge", _A_BRIDGE, "The bridge it belongs to.", FIRST_BRIDGE))
+
 ARP_RESPONDER = Table("arp_responder", "Addresses for which a bridge itself answers ARP requests, by one rule of "
     "table 0 each.", (
     Key("bridge", _A_BRIDGE, "The bridge that answers.", FIRST_BRIDGE),
@@ -408,6 +431,8 @@ _PORT = (
     Key("pf", kinds.pci_address(), "The NIC's physical function, in switchdev mode (vdpa only).", Unset("none")),
     Key("vf", kinds.pci_address(), "Its virtual function (vdpa only).", Unset("none")),
     Key("representor", kinds.integer(0, 4095), "The number of that function's representor (vdpa only).", Unset("none")),
+    Key("devargs", nic_keys.DEVARGS,
+        "Arguments of the driver of the port's NIC (DPDK's devargs, behind its address; `pci` only).", ""),
     Key("mtu", kinds.integer(576, LARGEST_FRAME - 18), "Its MTU (mtu_request).", Unset("1500")),
     Key("vlan_mode", kinds.word("access", "trunk", "native-tagged", "native-untagged", "dot1q-tunnel"),
         "How NORMAL treats its VLANs (ovs-vswitchd.conf.db(5), Port). QinQ is dot1q-tunnel; `dut.other_config` then "
@@ -452,7 +477,7 @@ KEYS = Keys(
     dut=_DUT,
     port=_PORT,
     host=_HOST,
-    arrays=(RULE_SERIES, BRIDGE, BRIDGE_SERIES, PATCH, TUNNEL, ARP_RESPONDER, MIRROR, BOND),
+    arrays=(RULE_SERIES, BRIDGE, BRIDGE_SERIES, PATCH, TUNNEL, NIC, ARP_RESPONDER, MIRROR, BOND),
     actions=_ACTIONS,
     settings=kinds.config(RESERVED_CONFIG),
     cabled=lambda dut: dut.get("datapath", "dpdk") != "dpdk",

@@ -38,6 +38,8 @@ from pinchpoint.observe.snapshot import Bracket
 
 SAME_TROUBLE = 2  # windows in a row that no repeat would mend: one more tells it from a slow moment
 SETUP_S = 0.5  # of a window: engines, connections, reading of counters
+MOST_OF_A_DATAGRAM = 65_507  # bytes of payload, over UDP and IPv4
+_UDP: Final = "udp"
 _MENDS_ITSELF = (TrialValidity.VALID, TrialValidity.NOISY_HOST)
 
 
@@ -55,6 +57,7 @@ class Sockets(Between):
     repeats: int
     timeout_s: float
     max_repeats: int = 3  # windows made beyond `repeats`, in place of invalid ones
+    transport: Literal["tcp", "udp"] = "tcp"
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,9 @@ SOCKETS: Final = Table("sockets",
     "`rr`: requests and responses over standing connections. `crr`: a connection for each request.", (
     Key("client", kinds.port_name(), "The host that connects."),
     Key("server", kinds.port_name(), "The host that accepts."),
+    Key("transport", kinds.word("tcp", "udp"),
+        "What carries it; over UDP a request and a response are a datagram each, and `bandwidth` is TCP's alone.",
+        "tcp"),
     Key("connections", kinds.integer(1, 16_384), "Connections, or transactions under way at once.", 1),
     Key("request_bytes", kinds.integer(1, 1_048_576), "Bytes of a request; with bandwidth, of one write.",
         Computed("1; 131,072 with bandwidth")),
@@ -111,6 +117,8 @@ def check_stream(source: Source, sockets: Values, arrays: Arrays, _: Keys) -> No
         source.mismatch(("sockets", "response_bytes"), "0 with bandwidth", sockets["response_bytes"])
     if sockets.get("rate_tps") is not None:
         source.mismatch(("sockets", "rate_tps"), "none with bandwidth", sockets["rate_tps"])
+    if sockets.get("transport") == _UDP:
+        source.mismatch(("sockets", "transport"), '"tcp" with bandwidth', _UDP)
     sockets.setdefault("request_bytes", 131_072)
     sockets.setdefault("response_bytes", 0)
 
@@ -122,6 +130,9 @@ def check_requests(source: Source, sockets: Values, arrays: Arrays, _: Keys) -> 
     sockets.setdefault("response_bytes", 1)
     if sockets["response_bytes"] == 0:
         source.mismatch(("sockets", "response_bytes"), "1 or more where requests are answered", 0)
+    for key in ("request_bytes", "response_bytes"):
+        if sockets.get("transport") == _UDP and sockets.get(key, 0) > MOST_OF_A_DATAGRAM:
+            source.mismatch(("sockets", key), f"at most {MOST_OF_A_DATAGRAM:,}, a datagram", sockets[key])
 
 
 def _check_ends(source: Source, sockets: Values, hosts: Sequence[Element]) -> None:
@@ -156,13 +167,19 @@ class Ends:
 
     @property
     def elsewhere(self) -> dict[str, str]:
-        """The machines of those of them that are not on the switch's."""
-        return {name: site.name for name, site in self.sites.items() if site != self.scenario.site}
+        """The machines of those that are on another one than the switch or are one: engines and CPUs of their own."""
+        away = {name: site.name for name, site in self.sites.items() if site != self.scenario.site}
+        ends = {"client": self.client, "server": self.server}
+        return away | {name: f"the virtual machine {end.name}" for name, end in ends.items() if end.vm}
+
+    def machine(self, side: str) -> str:
+        """The machine of client or server, for people."""
+        return self.elsewhere.get(side, self.sites[side].name)
 
     @property
     def words(self) -> tuple[str, str]:
         """Client and server, for people; where they are, if that may be elsewhere."""
-        client, server = (f" on {site.name}" if self.elsewhere else "" for site in self.sites.values())
+        client, server = (f" on {self.machine(side)}" if self.elsewhere else "" for side in self.sites)
         return self.client.name + client, self.server.name + server
 
     @property
@@ -179,10 +196,16 @@ class Ends:
         """All that take part at a site: of the pairs; where the switch is, its own and of the relay if there is one."""
         scenario = self.scenario
         ends = (end for end in (self.client, self.server) if scenario.site_of(end) == site)
-        used = {cpu for end in ends for cpu in end.cpus[: self.pairs]}
+        used = {cpu for end in ends for cpu in (end.cpus[: self.pairs] if end.pinned else end.cpus)}
         if site == scenario.site:
             used |= {*scenario.dut.cpus, *(scenario.engine.cpus[:1] if device_of(scenario).relayed(scenario) else ())}
         return tuple(sorted(used))
+
+    @property
+    def moving(self) -> tuple[str, ...]:
+        """Those of them whose threads the kernel moves among CPUs."""
+        ends = {"client": self.client, "server": self.server}
+        return tuple(side for side, end in ends.items() if not end.pinned)
 
 
 def requests(ends: Ends, netns: tuple[str, str], trial: str) -> tuple[SocketsRequest, ...]:
@@ -196,9 +219,9 @@ def requests(ends: Ends, netns: tuple[str, str], trial: str) -> tuple[SocketsReq
         SocketsRequest(
             trial=f"{trial}-{k + 1}" if pairs > 1 else trial,
             kind=kind,
-            transport="tcp",
-            client=Place(netns[0], ends.client.cpus[k]),
-            server=Place(netns[1], ends.server.cpus[k]),
+            transport=workload.transport,
+            client=_place(ends.client, netns[0], k),
+            server=_place(ends.server, netns[1], k),
             sources=(),
             listen=address,
             port=0,
@@ -219,6 +242,12 @@ def requests(ends: Ends, netns: tuple[str, str], trial: str) -> tuple[SocketsReq
         )
         for k, share in enumerate(shares)
     )
+
+
+def _place(end: Host, netns: str, pair: int) -> Place:
+    """Where an end's thread of a pair runs; a virtual machine's own CPU n is on the n-th that is named."""
+    cpus = tuple(range(len(end.cpus))) if end.vm else end.cpus
+    return Place(netns, cpus[pair]) if end.pinned else Place(netns, cpus[pair], cpus)
 
 
 def expected_s(scenario: Scenario) -> float:
@@ -263,11 +292,12 @@ def _measure(bench: Standing, ends: Ends, measurements: list[Measurement]) -> No
 
 def _apart(bench: Standing, ends: Ends, environment: Mapping[str, str]) -> Apart:
     """A client and a server, each to be started on its own machine."""
-    log, at, sites = bench.task.engine_log, bench.setup.places.at, ends.sites
-    on_client, on_server = at(sites["client"]), at(sites["server"])
+    log, of_end, sites = bench.task.engine_log, bench.setup.places.of_end, ends.sites
+    on_client = of_end(ends.client.name, sites["client"])
+    on_server = of_end(ends.server.name, sites["server"])
     client = Workloads(on_client, command=[find_engine(on_client)], environment=environment, log=log)
     server = Workloads(on_server, command=[find_engine(on_server)], environment=environment, log=log)
-    return Apart(client, server, sites["client"].name, sites["server"].name)
+    return Apart(client, server, ends.machine("client"), ends.machine("server"))
 
 
 def _window(bench: Standing, ends: Ends, pairs: Pairs, bracket: Bracket, begun: Begun) -> Measurement:
@@ -290,6 +320,7 @@ def _window(bench: Standing, ends: Ends, pairs: Pairs, bracket: Bracket, begun: 
         "traffic_s": traffic_s,
         "ticks_per_s": TICKS_PER_S,
         "elsewhere": ends.elsewhere,
+        "moving": ends.moving,
     }
     ended = begun.ended((), account, seen, threads=device.loads(seen, traffic_s))
     measurement = bench.keep(_judged(ended, died, device))

@@ -7,7 +7,7 @@ Then its figures, and those of all windows of a scenario together.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -118,6 +118,7 @@ def read(measurement: Measurement) -> Window:
     seen, account = measurement.observed, measurement.account
     results = tuple(msgspec.convert(_with_trends(account["pairs"]), list[SocketsResult]))
     elsewhere = msgspec.convert(account.get("elsewhere", {}), dict[str, str])  # machines of ends off the switch's
+    moving = msgspec.convert(account.get("moving", ()), tuple[str, ...])  # ends whose threads have no CPU of their own
     traffic_s = msgspec.convert(account["traffic_s"], float)
     ticks_per_s = msgspec.convert(account["ticks_per_s"], float)
     as_share = 1 / (ticks_per_s * traffic_s) if traffic_s > 0 else 0.0
@@ -128,7 +129,7 @@ def read(measurement: Measurement) -> Window:
     return Window(
         id=measurement.id,
         results=results,
-        threads=(*_ends(results, elsewhere), *_switch(measurement), *_relays(relay, traffic_s, as_share)),
+        threads=(*_ends(results, elsewhere, moving), *_switch(measurement), *_relays(relay, traffic_s, as_share)),
         cpus=cpus,
         foreign=foreign(seen, cpus, as_share),
         forwarding=measurement.threads,
@@ -146,7 +147,7 @@ def _with_trends(stored: object) -> list[dict[str, object]]:
     ]
 
 
-def _ends(results: Sequence[SocketsResult], elsewhere: Mapping[str, str]) -> Iterator[Thread]:
+def _ends(results: Sequence[SocketsResult], elsewhere: Mapping[str, str], moving: Collection[str]) -> Iterator[Thread]:
     """Each end's thread: "client" or "server 2"."""
     for number, result in enumerate(results, start=1):
         which = f" {number}" if len(results) > 1 else ""
@@ -156,7 +157,8 @@ def _ends(results: Sequence[SocketsResult], elsewhere: Mapping[str, str]) -> Ite
                 used_s, stolen_s = witness.user_s + witness.system_s, witness.steal_s or 0.0
                 busy, stolen = (s / run.duration_s if run.duration_s else 0.0 for s in (used_s, stolen_s))
                 host = elsewhere.get(side, "")
-                yield Thread(f"{side}{which}", limit, place.core, min(1.0, busy), host=host, stolen=stolen)
+                cpu = None if side in moving else place.core
+                yield Thread(f"{side}{which}", limit, cpu, min(1.0, busy), host=host, stolen=stolen)
 
 
 def _switch(measurement: Measurement) -> Iterator[Thread]:
