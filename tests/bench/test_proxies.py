@@ -43,7 +43,7 @@ class Standing:
         """What became of `count` connections, and what was counted meanwhile."""
         load = Load(count, 100.0, 1, timeout_s)
         ends = [self.setup.bench.attachment(n, port).word for n, port in enumerate(self.wanted.ports)]
-        argv = command([find_engine(Local())], 0, ends, self.wanted.service, load)
+        argv = command([find_engine(Local())], (0,), ends, self.wanted.service, load)
         bracket = Bracket(self.live.collectors())
         assert bracket.cannot == {}
         bracket.open()

@@ -388,6 +388,10 @@ class Device:
         """Hosts that reach it by way of a relay on the engine's first CPU."""
         return ()
 
+    def has_engine(self, scenario: Scenario) -> bool:
+        """Whether the engine's program is a part of its bench: as a relay, or as the device itself."""
+        return bool(self.relayed(scenario)) or scenario.dut.polls
+
     def moved(self, scenario: Scenario, cpus: tuple[int, ...]) -> Scenario:
         """The scenario with the device on other CPUs."""
         return replace(scenario, dut=replace(cast(Any, scenario.dut), cpus=cpus))

@@ -100,7 +100,7 @@ def prepare(
     bench = device.bench(scenario, Places(bench_id, PurePosixPath(state_directory / bench_id), host, sites, vms))
     pages = Pages(*hugepages.pool(host)) if beside is None else _left_by(beside, stands)
     nodes = daemon_nodes(scenario, topology)
-    engine = [find_engine(host)] if device.relayed(scenario) or scenario.dut.polls else []
+    engine = [find_engine(host)] if device.has_engine(scenario) else []
     wanted = (*bench.resources(pages, engine), *veth_resources(scenario.measure, bench_id))
     resources = tuple(_on_nodes(resource, nodes) for resource in wanted)
     engines = tuple(_engine_end(scenario, bench, site) for site in scenario.sites if scenario.has_engine_at(site))

@@ -203,6 +203,10 @@ class XdpDevice(softirq.KernelDevice):
             problem = f'expected a measure that opens connections where dut.kind is "{self.kind}": it only balances'
             raw.problem(("measure",), problem)
 
+    def has_engine(self, scenario: Scenario) -> bool:
+        """It loads its own program."""
+        return dut_of(scenario, XdpDut).object is None
+
     def why_no_guest(self, dut: Values) -> str:
         """The engine, which loads it, runs on this machine."""
         return "the engine loads its program into this machine's kernel"
