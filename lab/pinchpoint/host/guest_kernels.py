@@ -29,6 +29,11 @@ from pinchpoint.model.errors import BenchError, PinchpointError, RequirementErro
 
 _BARE = ("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot")  # of qemu
 _SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
+# The first device of virtio: its port is /dev/vport0p1.
+_LINE = (
+    *("-device", "virtio-serial-pci", "-chardev", f"socket,id=line,fd={LINE}"),
+    *("-device", "virtserialport,chardev=line"),
+)
 _PROBE_S = 10.0
 _MTU = 1500  # of a guest that only boots
 
@@ -58,6 +63,7 @@ class BootPlan:
     shares_cpu: bool = False  # whether several virtual CPUs run on one of the machine
     cpus_each: int = 1  # virtual CPUs of each node
     rings: Sequence[str] = ()  # sockets of vhost-user interfaces, which a switch connects to; after the taps (qemu)
+    has_line: bool = True  # to its agent; without it is a daemon, in no namespace of its own (qemu)
 
 
 class _OfOneKind:
@@ -227,14 +233,12 @@ class Qemu(_OfOneKind):
         # Without `no_timer_check` a kernel whose emulated timer a busy host holds up takes it for broken, and panics.
         words = f"console=ttyS0 quiet panic=-1 no_timer_check ipv6.disable_ipv6=1 pinchpoint.init={plan.init}"
         return (
-            *OWN_NAMESPACE,
+            *(OWN_NAMESPACE if plan.has_line else ()),
             *(self.PROGRAM, "-name", "guest,debug-threads=on", *_BARE, "-sandbox", _SANDBOX),
             *("-machine", "pc,graphics=off", *accelerated, *_cpus(plan)),
             *("-kernel", str(_booted(kernel, has_kvm)), "-initrd", str(kernel / "initrd"), "-append", words),
             *("-chardev", "file,id=console,path=/dev/stdout,append=on", "-serial", "chardev:console"),
-            # The first device of virtio: its port is /dev/vport0p1.
-            *("-device", "virtio-serial-pci", "-chardev", f"socket,id=line,fd={LINE}"),
-            *("-device", "virtserialport,chardev=line"),
+            *(_LINE if plan.has_line else ()),
             *("-fsdev", "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap"),
             *("-device", "virtio-9p-pci,fsdev=root,mount_tag=root"),
             *(word for number, tap in enumerate(plan.taps) for word in _interface(number, tap, plan.mtu)),
@@ -311,6 +315,7 @@ def _interface(number: int, tap: str, mtu: int) -> tuple[str, ...]:
     )
 
 
+_RING: Final = 1024  # the most that qemu has
 _OFFLOADS = ("csum", "gso", "host_tso4", "host_tso6", "guest_csum", "guest_tso4", "guest_tso6")  # of virtio-net
 
 
@@ -320,7 +325,7 @@ def _ring(number: int, path: str) -> tuple[str, ...]:
     return (
         *("-chardev", f"socket,id=ring{number},path={path},server=on"),
         *("-netdev", f"vhost-user,id=net{number},chardev=ring{number}"),
-        *("-device", f"virtio-net-pci,netdev=net{number},romfile={off}"),
+        *("-device", f"virtio-net-pci,netdev=net{number},rx_queue_size={_RING},tx_queue_size={_RING},romfile={off}"),
     )
 
 
