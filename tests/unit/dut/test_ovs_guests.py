@@ -12,6 +12,7 @@ from pinchpoint.bench.resource import Command, Daemon, TextFile
 from pinchpoint.dut import registry
 from pinchpoint.dut.device import Pages
 from pinchpoint.dut.places import Places
+from pinchpoint.host.guest import LINE
 from pinchpoint.host.guest_kernels import KERNELS
 from pinchpoint.host.local import Local
 from pinchpoint.model.errors import InputError
@@ -93,6 +94,7 @@ def test_a_machine_shares_its_memory_with_the_switch_and_bridges_its_interfaces(
     assert f"socket,id=ring0,path={PLACE}/vhost-vm1.sock,server=on" in words
     assert "vhost-user,id=net1,chardev=ring1" in words
     assert "-cpu max" in words, "without SSE4 programs of DPDK end"
+    assert LINE not in words and "unshare" not in guest.argv, "a daemon, which SIGTERM ends"
     assert guest.cpus == (3,)
     (script,) = [one for one in resources if isinstance(one, TextFile) and one.path.endswith("guest-vm1.sh")]
     assert f"pinchpoint.init={script.path}" in words

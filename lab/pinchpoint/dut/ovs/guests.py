@@ -4,8 +4,8 @@ wire -> switch -> guest -> switch -> wire is what ovs_perf, vsperf and FD.io CSI
 guest is the server of both sockets; the switch connects to them, also after a restart.
 
 container   DPDK's testpmd over virtio-user
-vm          a kernel under qemu, which bridges its two interfaces. Its memory is shared with the switch (qemu(1),
-            memory-backend-memfd); its root is this machine's, read only, by 9p, as that of every guest
+vm          a kernel under qemu, which bridges its two interfaces, booted as ends in virtual machines are
+            (`guest_kernels.Qemu`), but without an agent: a daemon, also on a host that has no line to the lab
 """
 
 from collections.abc import Iterator
@@ -13,6 +13,7 @@ from typing import Final
 
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Daemon, TextFile
+from pinchpoint.dut import vm
 from pinchpoint.dut.attach import STANDARD_MTU, pages_of
 from pinchpoint.dut.device import programs
 from pinchpoint.dut.ovs.places import OvsPlaces
@@ -29,8 +30,8 @@ COUNTERS: Final = "testpmd/port/"
 _VM_MB: Final = 256
 _BOOT_S: Final = 240.0  # emulated beside threads that poll
 _FORWARDS: Final = "pinchpoint: forwards"  # on its console
-_STANDING_S: Final = {True: 20.0, False: 6.0}  # of a machine, or of testpmd, which takes up to three seconds to end
 _KERNEL: Final = KERNELS["qemu"]
+_STANDING_S: Final = {True: _KERNEL.STANDING_S, False: 6.0}  # of a machine; of testpmd, which ends within three seconds
 
 
 def spare_cpu(scenario: Scenario, host: Host) -> int:
@@ -47,10 +48,7 @@ def needs(scenario: Scenario, host: Host) -> Iterator[Probe]:
     if False in machines:
         yield from programs(host, {PROGRAM: "dpdk-dev"})
     if True in machines:
-        yield from programs(host, dict(_KERNEL.PROGRAMS))
-        for name, path in _KERNEL.files():
-            there = host.exists(path)
-            yield Probe(name, there, path if there else f"{path}: missing", _KERNEL.provided_by())
+        yield from vm.kernel_probes(host, _KERNEL)
 
 
 def pages(scenario: Scenario) -> int:
