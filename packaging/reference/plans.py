@@ -71,7 +71,6 @@ def _planted() -> Iterator[Machines]:
         stack.enter_context(patch.object(setup, "check_captures", lambda *_: None))
         stack.enter_context(patch.object(placement, "_best", lambda words, *_: words[0]))
         stack.enter_context(patch.object(guest_kernels, "releases", lambda _: ()))
-        stack.enter_context(patch.object(guest_kernels, "_booted", lambda folder, _: folder / "vmlinuz"))
         stack.enter_context(patch.object(guest_kernels.Uml, "_PTRACE", Path("/nonexistent")))
         yield Machines(Planted())
 

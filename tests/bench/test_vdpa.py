@@ -59,10 +59,9 @@ def booted(folder):
     init, log = folder / "init", folder / "log"
     qemu = KERNELS["qemu"]
     init.write_text(qemu.init_line(RELEASE))
-    plan = BootPlan(Local(), str(folder), str(init), 1024, 1500, release=RELEASE)
-    argv = (*qemu.command(plan), "-cpu", "max", "-smp", "2")
+    plan = BootPlan(Local(), str(folder), str(init), 1024, 1500, release=RELEASE, cpus_each=2)
     guest = Guest(Local())
-    pid = guest.start(argv, (), str(log))
+    pid = guest.start(qemu.command(plan), (), str(log))
     try:
         guest.await_ready(lambda: Local().ended(pid), BOOT_S)
         yield guest

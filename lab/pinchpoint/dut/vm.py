@@ -159,16 +159,21 @@ def probes(
 ) -> Iterator[Probe]:
     """What a machine must have for a guest with one of these kernels and so many NUMA nodes."""
     for kernel in kernels:
-        yield from (command(machine, name, package) for name, package in kernel.PROGRAMS)
-        for name, path in kernel.files(release):
-            there = machine.exists(path)
-            yield Probe(name, there, path if there else f"{path}: missing", kernel.provided_by(release))
+        yield from kernel_probes(machine, kernel, release)
         if nodes > 1 and kernel.HAS_CPUS and all(machine.exists(path) for _, path in kernel.files(release)):
             yield _nodes_probe(machine, kernel, release)
     yield command(machine, "unshare", "util-linux")
     there = machine.exists(_TUN)
     detail = _TUN if there else f"this kernel has no {_TUN}"
     yield Probe("taps", there, detail, "modprobe tun", remedy=Remedy(modules=("tun",)))
+
+
+def kernel_probes(machine: Host, kernel: GuestKernels, release: str | None = None) -> Iterator[Probe]:
+    """The kernel, and the program that runs it."""
+    yield from (command(machine, name, package) for name, package in kernel.PROGRAMS)
+    for name, path in kernel.files(release):
+        there = machine.exists(path)
+        yield Probe(name, there, path if there else f"{path}: missing", kernel.provided_by(release))
 
 
 def kernels() -> Mapping[str, str]:

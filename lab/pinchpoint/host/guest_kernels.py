@@ -29,6 +29,11 @@ from pinchpoint.model.errors import BenchError, PinchpointError, RequirementErro
 
 _BARE = ("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot")  # of qemu
 _SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
+# The first device of virtio: its port is /dev/vport0p1.
+_LINE = (
+    *("-device", "virtio-serial-pci", "-chardev", f"socket,id=line,fd={LINE}"),
+    *("-device", "virtserialport,chardev=line"),
+)
 _PROBE_S = 10.0
 _MTU = 1500  # of a guest that only boots
 
@@ -58,6 +63,7 @@ class BootPlan:
     shares_cpu: bool = False  # whether several virtual CPUs run on one of the machine
     cpus_each: int = 1  # virtual CPUs of each node
     rings: Sequence[str] = ()  # sockets of vhost-user interfaces, which a switch connects to; after the taps (qemu)
+    has_line: bool = True  # to its agent; without it is a daemon, in no namespace of its own (qemu)
 
 
 class _OfOneKind:
@@ -218,6 +224,7 @@ class Qemu(_OfOneKind):
         Its root is this machine's, read only, by 9p. Nothing listens; the folder is not needed.
         """
         kernel, has_kvm = self.place(plan.release), self._has_kvm(plan.machine)
+        image = _booted(plan.machine, kernel, has_kvm)
         # On one CPU a thread each would wait out its time slice at every lock of another; one thread takes turns.
         threads = "single" if plan.shares_cpu else "multi"
         # The plain processor that is emulated by default lacks SSE4, without which DPDK, and so the engine, ends.
@@ -227,14 +234,12 @@ class Qemu(_OfOneKind):
         # Without `no_timer_check` a kernel whose emulated timer a busy host holds up takes it for broken, and panics.
         words = f"console=ttyS0 quiet panic=-1 no_timer_check ipv6.disable_ipv6=1 pinchpoint.init={plan.init}"
         return (
-            *OWN_NAMESPACE,
+            *(OWN_NAMESPACE if plan.has_line else ()),
             *(self.PROGRAM, "-name", "guest,debug-threads=on", *_BARE, "-sandbox", _SANDBOX),
             *("-machine", "pc,graphics=off", *accelerated, *_cpus(plan)),
-            *("-kernel", str(_booted(kernel, has_kvm)), "-initrd", str(kernel / "initrd"), "-append", words),
+            *("-kernel", str(image), "-initrd", str(kernel / "initrd"), "-append", words),
             *("-chardev", "file,id=console,path=/dev/stdout,append=on", "-serial", "chardev:console"),
-            # The first device of virtio: its port is /dev/vport0p1.
-            *("-device", "virtio-serial-pci", "-chardev", f"socket,id=line,fd={LINE}"),
-            *("-device", "virtserialport,chardev=line"),
+            *(_LINE if plan.has_line else ()),
             *("-fsdev", "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap"),
             *("-device", "virtio-9p-pci,fsdev=root,mount_tag=root"),
             *(word for number, tap in enumerate(plan.taps) for word in _interface(number, tap, plan.mtu)),
@@ -280,27 +285,24 @@ def _cpus(plan: BootPlan) -> tuple[str, ...]:
     """Its memory and CPUs: a socket for each node, since the CPUs of a socket are of one node."""
     nodes, memory_mb, cpus = plan.nodes, plan.memory_mb, plan.cpus_each
     count = len(nodes)
-    if plan.rings:  # which the switch maps
-        shared = f"memory-backend-memfd,id=ram0,size={memory_mb}M,share=on"
-        numa = f"node,nodeid=0,cpus={cpu_words(range(cpus))},memdev=ram0"
-        return ("-smp", str(cpus), "-m", f"{memory_mb}M", "-object", shared, "-numa", numa)
-    if nodes == (None,):
+    if nodes == (None,) and not plan.rings:
         return ("-smp", str(cpus), "-m", f"{memory_mb}M")
+    kind, shared = ("memfd", ",share=on") if plan.rings else ("ram", "")  # a switch maps the memory of rings
     each = memory_mb // count
     sizes = (memory_mb - (count - 1) * each, *(each for _ in nodes[1:]))
     words = ["-smp", f"{count * cpus},sockets={count},cores={cpus},threads=1", "-m", f"{memory_mb}M"]
     for number, (size, here) in enumerate(zip(sizes, nodes, strict=True)):
         bound = "" if here is None else f",host-nodes={here},policy=bind"
         own = cpu_words(range(number * cpus, (number + 1) * cpus))
-        words += ["-object", f"memory-backend-ram,id=ram{number},size={size}M{bound}"]
+        words += ["-object", f"memory-backend-{kind},id=ram{number},size={size}M{shared}{bound}"]
         words += ["-numa", f"node,nodeid={number},cpus={own},memdev=ram{number}"]
     return tuple(words)
 
 
-def _booted(folder: Path, has_kvm: bool) -> Path:
+def _booted(machine: Host, folder: Path, has_kvm: bool) -> Path:
     """The kernel's file: where its processor is emulated, the unpacked one, since unpacking takes that one seconds."""
     plain = folder / "vmlinux"
-    return plain if plain.exists() and not has_kvm else folder / "vmlinuz"
+    return plain if not has_kvm and machine.exists(str(plain)) else folder / "vmlinuz"
 
 
 def _interface(number: int, tap: str, mtu: int) -> tuple[str, ...]:
@@ -311,6 +313,7 @@ def _interface(number: int, tap: str, mtu: int) -> tuple[str, ...]:
     )
 
 
+_RING: Final = 1024  # the most that qemu has
 _OFFLOADS = ("csum", "gso", "host_tso4", "host_tso6", "guest_csum", "guest_tso4", "guest_tso6")  # of virtio-net
 
 
@@ -320,7 +323,7 @@ def _ring(number: int, path: str) -> tuple[str, ...]:
     return (
         *("-chardev", f"socket,id=ring{number},path={path},server=on"),
         *("-netdev", f"vhost-user,id=net{number},chardev=ring{number}"),
-        *("-device", f"virtio-net-pci,netdev=net{number},romfile={off}"),
+        *("-device", f"virtio-net-pci,netdev=net{number},rx_queue_size={_RING},tx_queue_size={_RING},romfile={off}"),
     )
 
 

@@ -12,6 +12,8 @@ from pinchpoint.bench.resource import Command, Daemon, TextFile
 from pinchpoint.dut import registry
 from pinchpoint.dut.device import Pages
 from pinchpoint.dut.places import Places
+from pinchpoint.host.guest import LINE
+from pinchpoint.host.guest_kernels import KERNELS
 from pinchpoint.host.local import Local
 from pinchpoint.model.errors import InputError
 from pinchpoint.scenario import parse
@@ -83,13 +85,16 @@ def test_a_guest_is_testpmd_between_two_sockets_that_the_switch_connects_to():
     assert "-l 0,2 --main-lcore 0" in words, "a CPU that neither engine nor switch has"
 
 
-def test_a_machine_shares_its_memory_with_the_switch_and_bridges_its_interfaces():
+def test_a_machine_shares_its_memory_with_the_switch_and_bridges_its_interfaces(monkeypatch):
+    monkeypatch.setattr(KERNELS["qemu"], "_has_kvm", lambda machine: False)
     resources = planned(pvp(vm1='forwards_in = "vm"\nforward_cpu = 3'))
     guest = next(one for one in resources if isinstance(one, Daemon) and one.name == "guest-vm1")
     words = " ".join(guest.argv)
-    assert "-object memory-backend-memfd,id=shared,size=256M,share=on" in words and "memory-backend=shared" in words
+    assert "-object memory-backend-memfd,id=ram0,size=256M,share=on" in words and "memdev=ram0" in words
     assert f"socket,id=ring0,path={PLACE}/vhost-vm1.sock,server=on" in words
     assert "vhost-user,id=net1,chardev=ring1" in words
+    assert "-cpu max" in words, "without SSE4 programs of DPDK end"
+    assert LINE not in words and "unshare" not in guest.argv, "a daemon, which SIGTERM ends"
     assert guest.cpus == (3,)
     (script,) = [one for one in resources if isinstance(one, TextFile) and one.path.endswith("guest-vm1.sh")]
     assert f"pinchpoint.init={script.path}" in words

@@ -4,8 +4,8 @@ wire -> switch -> guest -> switch -> wire is what ovs_perf, vsperf and FD.io CSI
 guest is the server of both sockets; the switch connects to them, also after a restart.
 
 container   DPDK's testpmd over virtio-user
-vm          a kernel under qemu, which bridges its two interfaces. Its memory is shared with the switch (qemu(1),
-            memory-backend-memfd); its root is this machine's, read only, by 9p, as that of every guest
+vm          a kernel under qemu, which bridges its two interfaces, booted as ends in virtual machines are
+            (`guest_kernels.Qemu`), but without an agent: a daemon, also on a host that has no line to the lab
 """
 
 from collections.abc import Iterator
@@ -13,13 +13,14 @@ from typing import Final
 
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Daemon, TextFile
-from pinchpoint.dut.attach import pages_of
+from pinchpoint.dut import vm
+from pinchpoint.dut.attach import STANDARD_MTU, pages_of
 from pinchpoint.dut.device import programs
 from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.spec import GUEST_MB, VM, OvsPort, spec
 from pinchpoint.dut.program import START_TIMEOUT_S, await_start, detached
 from pinchpoint.dut.testpmd import BUFFERS_PER_MB, PROGRAM, STATS_PERIOD_S, Ports, ask
-from pinchpoint.host.guest_kernels import Qemu
+from pinchpoint.host.guest_kernels import KERNELS, BootPlan
 from pinchpoint.host.interface import Host, text_at
 from pinchpoint.model.scenario import Scenario
 
@@ -27,11 +28,10 @@ Ends = tuple[OvsPort, OvsPort]
 COUNTERS: Final = "testpmd/port/"
 """How the counters of a guest's ports begin."""
 _VM_MB: Final = 256
-_RING: Final = 1024  # the most that qemu has
 _BOOT_S: Final = 240.0  # emulated beside threads that poll
 _FORWARDS: Final = "pinchpoint: forwards"  # on its console
-_STANDING_S: Final = {True: 20.0, False: 6.0}  # of a machine, or of testpmd, which takes up to three seconds to end
-_KERNEL: Final = Qemu()
+_KERNEL: Final = KERNELS["qemu"]
+_STANDING_S: Final = {True: _KERNEL.STANDING_S, False: 6.0}  # of a machine; of testpmd, which ends within three seconds
 
 
 def spare_cpu(scenario: Scenario, host: Host) -> int:
@@ -48,10 +48,7 @@ def needs(scenario: Scenario, host: Host) -> Iterator[Probe]:
     if False in machines:
         yield from programs(host, {PROGRAM: "dpdk-dev"})
     if True in machines:
-        yield from programs(host, dict(_KERNEL.PROGRAMS))
-        for name, path in _KERNEL.files():
-            there = host.exists(path)
-            yield Probe(name, there, path if there else f"{path}: missing", _KERNEL.provided_by())
+        yield from vm.kernel_probes(host, _KERNEL)
 
 
 def pages(scenario: Scenario) -> int:
@@ -81,7 +78,7 @@ def _daemon(scenario: Scenario, places: OvsPlaces, ends: Ends) -> Daemon:
     name, cpu = _name(ends), _cpu(scenario, places, ends)
     log = f"{places.directory}/{name}.log"
     if _is_machine(ends):
-        return detached(places, name, log, tuple(_machine(places, ends)), cpus=(cpu,))
+        return detached(places, name, log, _machine(places, ends), cpus=(cpu,))
     control = scenario.engine.cpus[0]  # DPDK moves only the forwarding thread off this CPU
     folder = (("RUNTIME_DIRECTORY", str(places.directory)),)
     return detached(places, name, log, tuple(_testpmd(places, ends, control, cpu)), cpus=(control,), environment=folder)
@@ -105,31 +102,11 @@ def _testpmd(places: OvsPlaces, ends: Ends, control: int, cpu: int) -> Iterator[
     yield f"--stats-period={STATS_PERIOD_S}"
 
 
-def _machine(places: OvsPlaces, ends: Ends) -> Iterator[str]:
-    """Of qemu(1), which waits at each socket until the switch is there."""
-    kernel = _KERNEL.place()
-    yield from (_KERNEL.PROGRAM, "-name", _name(ends), "-nodefaults", "-no-user-config", "-display", "none")
-    yield from ("-no-reboot", "-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny")
-    yield from ("-machine", "pc,graphics=off,memory-backend=shared", "-smp", "1", "-m", f"{_VM_MB}M")
-    yield from ("-accel", "kvm", "-cpu", "host") if _has_kvm(places.machine) else ("-accel", "tcg")
-    yield from ("-object", f"memory-backend-memfd,id=shared,size={_VM_MB}M,share=on")
-    words = "console=ttyS0 quiet panic=-1 no_timer_check ipv6.disable_ipv6=1"
-    yield from ("-kernel", str(kernel / "vmlinuz"), "-initrd", str(kernel / "initrd"))
-    yield from ("-append", f"{words} pinchpoint.init={_init(places, ends)}")
-    yield from ("-chardev", "file,id=console,path=/dev/stdout,append=on", "-serial", "chardev:console")
-    yield from ("-fsdev", "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap")
-    yield from ("-device", "virtio-9p-pci,fsdev=root,mount_tag=root")
-    for number, port in enumerate(ends):
-        yield from ("-chardev", f"socket,id=ring{number},path={places.vhost_socket(port.name)},server=on")
-        yield from ("-netdev", f"vhost-user,id=net{number},chardev=ring{number}")
-        yield from (
-            "-device",
-            f"virtio-net-pci,netdev=net{number},rx_queue_size={_RING},tx_queue_size={_RING},romfile=",
-        )
-
-
-def _has_kvm(machine: Host) -> bool:
-    return _KERNEL.runs_on(machine) == "KVM"
+def _machine(places: OvsPlaces, ends: Ends) -> tuple[str, ...]:
+    """It waits at each socket until the switch is there."""
+    rings = [places.vhost_socket(port.name) for port in ends]
+    here = (places.machine, str(places.directory), _init(places, ends))
+    return _KERNEL.command(BootPlan(*here, _VM_MB, STANDARD_MTU, rings=rings, has_line=False))
 
 
 def _init(places: OvsPlaces, ends: Ends) -> str:
