@@ -243,7 +243,11 @@ class Qemu(_OfOneKind):
             *("-fsdev", "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap"),
             *("-device", "virtio-9p-pci,fsdev=root,mount_tag=root"),
             *(word for number, tap in enumerate(plan.taps) for word in _interface(number, tap, plan.mtu)),
-            *(word for number, path in enumerate(plan.rings, len(plan.taps)) for word in _ring(number, path)),
+            *(
+                word
+                for number, path in enumerate(plan.rings, len(plan.taps))
+                for word in _ring(number, path, not has_kvm)
+            ),
         )
 
     def modules(self, release: str | None) -> Path:
@@ -317,9 +321,10 @@ _RING: Final = 1024  # the most that qemu has
 _OFFLOADS = ("csum", "gso", "host_tso4", "host_tso6", "guest_csum", "guest_tso4", "guest_tso6")  # of virtio-net
 
 
-def _ring(number: int, path: str) -> tuple[str, ...]:
+def _ring(number: int, path: str, emulated: bool) -> tuple[str, ...]:
     """An interface of which a switch serves the rings, without offloads: nobody would finish what they leave open."""
     off = "".join(f",{name}=off" for name in _OFFLOADS)
+    off += ",vectors=0" if emulated else ""  # with MSI-X and without KVM, qemu 7.2 dies as the guest sets up the rings
     return (
         *("-chardev", f"socket,id=ring{number},path={path},server=on"),
         *("-netdev", f"vhost-user,id=net{number},chardev=ring{number}"),

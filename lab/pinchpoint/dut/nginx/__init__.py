@@ -209,7 +209,7 @@ class NginxBench(proxy.ProxyBench):
         yield f"access_log {self.file(_FAILURES)} failures if=$has_failed;"
         failing = "max_fails=0"
         if service.health_s is not None:
-            failing = f"max_fails=1 fail_timeout={round(service.health_s * 1000)}ms"
+            failing = f"max_fails=1 fail_timeout={round(service.health_s)}s"
         each = zip(service.backends, service.weights, strict=True)
         servers = (f"server {backend.end} weight={weight} {failing};" for backend, weight in each)
         yield from braced("upstream servers", "zone servers 1m;", *_METHODS[service.scheduler], *servers)
@@ -234,11 +234,14 @@ class NginxDevice(proxy.ProxyDevice):
     bench_type = NginxBench
 
     def check(self, raw: RawScenario) -> None:
-        """A service with no more local addresses than split_clients divides evenly."""
-        local = raw.tables.get("service", {}).get("local")
+        """A service with no more local addresses than split_clients divides evenly, and checks in whole seconds."""
+        service = raw.tables.get("service", {})
+        local, health_s = service.get("local"), service.get("health_s")
         if local is not None and local.count > _MOST_LOCALS:
             wanted = f"at most {_MOST_LOCALS} addresses of nginx, which divides clients by hundredths of a percent"
             raw.mismatch(("service", "local"), wanted, local.count)
+        if health_s is not None and health_s % 1:
+            raw.mismatch(("service", "health_s"), "whole seconds of nginx (fail_timeout)", health_s)
         super().check(raw)
 
     def probes(self, host: Host, guest: Guest | None = None) -> Iterator[Probe]:
