@@ -18,6 +18,9 @@ use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, recvfrom
 use std::net::SocketAddr;
 use std::sync::mpsc::Sender;
 
+/// More datagrams than wait in a socket when the client has ended.
+const MOST_WAITING: u64 = 1 << 20;
+
 /// What the server's thread found.
 pub(crate) struct Report {
     /// In the window.
@@ -237,11 +240,17 @@ fn datagram_stream(
 ) -> Result<(), Errno> {
     let flags = receive_flags(watch.shared);
     let mut buffer = vec![0; watch.shared.work.request_bytes];
+    let mut waiting = MOST_WAITING;
     loop {
         let goes_on = watch.goes_on();
         let flags = if goes_on { flags } else { RecvFlags::DONTWAIT };
         match recv(socket, &mut buffer[..], flags) {
-            Ok((bytes, _)) => received.count_datagram(watch.shared, &buffer[..bytes]),
+            // Somebody else may go on sending.
+            Ok(_) if waiting == 0 => return Ok(()),
+            Ok((bytes, _)) => {
+                received.count_datagram(watch.shared, &buffer[..bytes]);
+                waiting -= u64::from(!goes_on);
+            }
             Err(Errno::AGAIN) if !goes_on => return Ok(()),
             Err(Errno::AGAIN | Errno::INTR) => std::hint::spin_loop(),
             Err(error) => return Err(error),

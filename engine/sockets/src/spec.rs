@@ -187,11 +187,23 @@ impl Workload {
     /// [`FailureKind::Invalid`](crate::FailureKind::Invalid); the message
     /// begins with the key.
     pub fn check(&self) -> Result<(), Failure> {
+        self.check_places()?;
         self.check_sizes()?;
         self.check_times()?;
         self.check_addresses()?;
         self.check_elsewhere()?;
         self.check_kind()
+    }
+
+    /// The witnesses of a thread that moves are those of one of its cores.
+    fn check_places(&self) -> Result<(), Failure> {
+        for (key, place) in [("client.core", &self.client), ("server.core", &self.server)] {
+            if !place.cpus.is_empty() && !place.cpus.contains(&place.core) {
+                let what = format!("expected one of cpus {:?}, got {}", place.cpus, place.core);
+                return Err(Failure::invalid(key, what));
+            }
+        }
+        Ok(())
     }
 
     fn check_elsewhere(&self) -> Result<(), Failure> {

@@ -137,6 +137,15 @@ fn a_value_that_cannot_be_met_is_refused_by_its_key() {
 }
 
 #[test]
+fn a_thread_that_moves_has_its_core_among_its_cores() {
+    for side in ["client", "server"] {
+        let place = json!({"netns": "lab-a", "core": 2, "cpus": [0, 1]});
+        let message = refused(side, place);
+        assert!(message.starts_with(&format!("{side}.core: ")), "{message}");
+    }
+}
+
+#[test]
 fn a_stream_has_neither_responses_nor_a_number_and_only_datagrams_have_a_rate() {
     let stream = Workload::loopback(Kind::Stream, Transport::Tcp);
     stream.check().unwrap();

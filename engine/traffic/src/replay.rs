@@ -1,11 +1,11 @@
 //! The frames of a capture, one after another and again from the first.
 //!
 //! A frame carries a signature where its payload allows it: in the last 18 bytes
-//! of what is behind UDP, TCP or ESP and in echoes of ICMP, if it has as many.
-//! These frames are numbered among themselves. All others are sent as they were
-//! captured, and where they arrive they are told from foreign ones by a hash of
-//! what devices leave alone ([`invariant`]): that says how many came, not
-//! which, when, or how often.
+//! of what is behind UDP, TCP or ESP and in echoes of ICMP, if it has as many and
+//! nothing is behind it. These frames are numbered among themselves. All others
+//! are sent as they were captured, and where they arrive they are told from
+//! foreign ones by a hash of what devices leave alone ([`invariant`]): that says
+//! how many came, not which, when, or how often.
 //!
 //! Checksums are made right; Ethernet padding and trailers are cut off.
 
@@ -92,21 +92,25 @@ impl Replay {
 
 /// A frame as it is sent, and whether it ends in a signature, which is zero.
 fn made(frame: &[u8], stamped: bool) -> (Vec<u8>, bool) {
-    let mut bytes = frame[..end(frame)].to_vec();
-    let layout = dissect(&bytes);
-    let signed = stamped && has_room(&layout, &bytes);
-    if let (true, Some(tail)) = (signed, bytes.last_chunk_mut::<{ signature::LEN }>()) {
+    let captured = &frame[..end(frame)];
+    let layout = dissect(captured);
+    let signed = stamped && has_room(&layout, captured);
+    let mut finished = captured.to_vec();
+    if let (true, Some(tail)) = (signed, finished.last_chunk_mut::<{ signature::LEN }>()) {
         tail.fill(0);
     }
-    let mut finished = bytes.clone();
     layout.finish(&mut finished, Wrong::default());
-    // Lengths that do not reach to the end are of something that is left alone.
-    let keeps = |at: usize| finished[at..at + 2] == bytes[at..at + 2];
-    if layout.lengths.iter().all(|length| keeps(length.at)) {
-        bytes = finished;
-    }
+    // Lengths that do not reach to the end are of something that is left alone: what a checksum
+    // covers is not known then, so that there is no signature either.
+    let keeps = |at: usize| finished[at..at + 2] == captured[at..at + 2];
+    let is_whole = layout.lengths.iter().all(|length| keeps(length.at));
+    let mut bytes = if is_whole {
+        finished
+    } else {
+        captured.to_vec()
+    };
     bytes.resize(bytes.len().max(MIN_LEN), 0);
-    (bytes, signed)
+    (bytes, signed && is_whole)
 }
 
 /// Where the IP packet in a frame ends; of other frames all is kept.
@@ -181,7 +185,9 @@ pub fn invariant(frame: &[u8]) -> u64 {
         let protocol = (!packet.is_fragment()).then(|| packet.protocol());
         transport(&mut hash, protocol, packet.payload());
     } else {
-        hash.add(payload);
+        // Nothing says where padding begins, which is zero.
+        let end = payload.iter().rposition(|byte| *byte != 0);
+        hash.add(&payload[..end.map_or(0, |last| last + 1)]);
     }
     hash.0
 }

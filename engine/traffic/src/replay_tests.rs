@@ -126,6 +126,30 @@ fn trailers_are_cut_off_and_padding_is_zero() {
 }
 
 #[test]
+fn a_frame_with_something_behind_its_datagram_is_sent_as_captured_and_told_by_its_hash() {
+    let mut captured = udp_frame(40);
+    // The packet has four bytes more than the datagram in it.
+    captured[39] -= 4;
+    let replay = replay(std::slice::from_ref(&captured), true);
+    assert_eq!(replay.counts(), (1, 0));
+    let mut program = FrameProgram::replay(Arc::clone(&replay), 3, 1);
+    let made = sent(&mut program, 1, 1).remove(0);
+    assert_eq!(made, captured);
+    assert_eq!(*replay.unsigned(), [invariant(&captured)]);
+}
+
+#[test]
+fn the_hash_knows_a_frame_without_a_length_whatever_its_padding() {
+    let mut arp = vec![2; 42];
+    arp[12..14].copy_from_slice(&[8, 6]);
+    let mut padded = arp.clone();
+    padded.resize(64, 0);
+    assert_eq!(invariant(&padded), invariant(&arp));
+    padded[41] = 3;
+    assert_ne!(invariant(&padded), invariant(&arp));
+}
+
+#[test]
 fn no_frames_are_no_replay() {
     assert!(Replay::new([], true).is_none());
 }

@@ -20,6 +20,7 @@ use pinchpoint_worker::{Clock, Settings, Worker, WorkerPort};
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::{self, BufRead};
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Barrier, OnceLock};
@@ -335,7 +336,7 @@ where
     let work = move || {
         let _guard = ThreadGuard::new();
         let ready = sched::pin(core).map_err(|error| format!("cannot pin to core {core}: {error}"));
-        let ended = ready.map(|()| {
+        let run = |()| {
             // The kernel rounds sleeps up by 50 us otherwise (prctl(2), PR_SET_TIMERSLACK).
             let _ = prctl::set_timerslack(1);
             start.ready.wait();
@@ -350,7 +351,10 @@ where
             let mut running = Worker::new(&mut ports, workload, settings, &clock);
             running.run();
             Box::new(running.close())
-        });
+        };
+        // The main thread waits for its end.
+        let ended = panic::catch_unwind(AssertUnwindSafe(|| ready.map(run)));
+        let ended = ended.unwrap_or_else(|_| Err(format!("the worker on core {core} panicked")));
         let _ = tell.send(Event::Ended(worker, ended));
     };
     thread::Builder::new()
@@ -419,4 +423,40 @@ fn watch_input<A: Send + 'static>(
     let name = thread::Builder::new().name("stdin".to_owned());
     name.spawn(watch)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pinchpoint_worker::Idle;
+    use pinchpoint_workload::connections::work::Connections;
+
+    #[test]
+    fn a_worker_that_panics_has_ended() {
+        let core = allowed_cores()[0];
+        let assigned = Assigned {
+            worker: 3,
+            core,
+            ports: Vec::new(),
+            links: 0,
+            make: |_: &[WorkerPort], _: u64| -> Connections { panic!("planted") },
+            control: Arc::default(),
+            clock: Clock::new(),
+            start: Arc::new(Start {
+                ready: Barrier::new(1),
+                now_ns: OnceLock::new(),
+            }),
+        };
+        let settings = Settings {
+            idle: Idle::Next,
+            patience_ns: 0,
+        };
+        let (tell, events) = channel();
+        start(assigned, settings, tell).unwrap();
+        let Ok(Event::Ended(worker, Err(why))) = events.recv() else {
+            panic!("it did not end")
+        };
+        let expected = format!("the worker on core {core} panicked");
+        assert_eq!((worker, why), (3, expected));
+    }
 }

@@ -38,7 +38,7 @@ impl Schedule {
         let (core, cores) = (u64::from(core), u64::from(cores));
         Self {
             rate: self.rate / cores as f64,
-            count: (self.count + cores - 1 - core) / cores,
+            count: self.count / cores + u64::from(core < self.count % cores),
             ..*self
         }
     }
@@ -154,6 +154,16 @@ mod tests {
             let apart_ns = own.planned_ns(n / u64::from(cores)).abs_diff(planned_ns);
             prop_assert!(apart_ns <= 2 + (1e-9 * planned_ns as f64) as u64, "{} ns", apart_ns);
         }
+    }
+
+    #[test]
+    fn as_many_connections_as_there_are_numbers_are_divided_too() {
+        let whole = Schedule {
+            count: u64::MAX,
+            ..schedule()
+        };
+        let counts = (0..2).map(|core| whole.part(core, 2).count);
+        assert_eq!(counts.collect::<Vec<_>>(), [1 << 63, (1 << 63) - 1]);
     }
 
     fn schedule() -> Schedule {

@@ -39,3 +39,42 @@ impl Client {
         self.end(n);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::connections::doubles::*;
+    use crate::connections::schedule::Schedule;
+    use crate::connections::timers::Retry;
+
+    fn waits_for_the_backend(count: u64) -> Schedule {
+        Schedule {
+            server_closes: true,
+            retry: Retry {
+                after_ns: 100_000,
+                times: 3,
+            },
+            ..schedule(count)
+        }
+    }
+
+    #[test]
+    fn a_backend_closes_with_its_last_answer() {
+        let client = client(plan(), waits_for_the_backend(100));
+        let net = Net::new(client, server().with_close(Some(1)), Wire).run();
+        let counts = net.client.counts();
+        assert_eq!((counts.answered, counts.completed), (100, 100));
+        let others = [counts.late, counts.early, counts.duplicated];
+        assert_eq!((others, counts.retransmitted), ([0; 3], 0));
+        assert_eq!(net.server.backends()[0].fins, 100);
+    }
+
+    #[test]
+    fn a_client_that_waits_for_the_backend_to_close_never_does_so_first() {
+        let client = client(plan(), waits_for_the_backend(10));
+        let net = Net::new(client, server(), Wire).run();
+        let counts = net.client.counts();
+        assert_eq!((counts.answered, counts.timed_out_closing), (10, 10));
+        assert_eq!(counts.retransmitted, 0);
+        assert_eq!(net.server.backends()[0].fins, 0);
+    }
+}

@@ -55,8 +55,10 @@ impl Client {
             && out.len() < most
             && now_ns >= self.planned_ns(next) + after_ns
         {
-            if action.is_for(self.outstanding.state(next))
-                && (action != Action::Release || self.is_held(next))
+            let state = self.outstanding.state(next);
+            // Where the backend closes first, its FIN is what is waited for.
+            let has_more = state != State::Answered || !self.schedule.server_closes;
+            if action.is_for(state) && has_more && (action != Action::Release || self.is_held(next))
             {
                 out.push(self.timely(next, action));
                 self.counts.retransmitted += u64::from(action != Action::Release);
