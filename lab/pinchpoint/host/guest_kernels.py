@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -243,11 +244,7 @@ class Qemu(_OfOneKind):
             *("-fsdev", "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap"),
             *("-device", "virtio-9p-pci,fsdev=root,mount_tag=root"),
             *(word for number, tap in enumerate(plan.taps) for word in _interface(number, tap, plan.mtu)),
-            *(
-                word
-                for number, path in enumerate(plan.rings, len(plan.taps))
-                for word in _ring(number, path, not has_kvm)
-            ),
+            *(word for number, path in enumerate(plan.rings, len(plan.taps)) for word in _ring(number, path, has_kvm)),
         )
 
     def modules(self, release: str | None) -> Path:
@@ -309,11 +306,16 @@ def _booted(machine: Host, folder: Path, has_kvm: bool) -> Path:
     return plain if not has_kvm and machine.exists(str(plain)) else folder / "vmlinuz"
 
 
+def _mac(end: str) -> str:
+    """An address of its own for each tap or socket: by default the first interface of every machine has the same."""
+    return "52:54:00:" + sha256(end.encode()).digest()[:3].hex(":")
+
+
 def _interface(number: int, tap: str, mtu: int) -> tuple[str, ...]:
     """An interface without offloads: frames are taken and given as they are on a wire."""
     return (
         *("-netdev", f"tap,id=net{number},ifname={tap},script=no,downscript=no,vhost=off,vnet_hdr=off"),
-        *("-device", f"virtio-net-pci,netdev=net{number},host_mtu={mtu},romfile="),
+        *("-device", f"virtio-net-pci,netdev=net{number},mac={_mac(tap)},host_mtu={mtu},romfile="),
     )
 
 
@@ -321,14 +323,14 @@ _RING: Final = 1024  # the most that qemu has
 _OFFLOADS = ("csum", "gso", "host_tso4", "host_tso6", "guest_csum", "guest_tso4", "guest_tso6")  # of virtio-net
 
 
-def _ring(number: int, path: str, emulated: bool) -> tuple[str, ...]:
+def _ring(number: int, path: str, has_kvm: bool) -> tuple[str, ...]:
     """An interface of which a switch serves the rings, without offloads: nobody would finish what they leave open."""
-    off = "".join(f",{name}=off" for name in _OFFLOADS)
-    off += ",vectors=0" if emulated else ""  # with MSI-X and without KVM, qemu 7.2 dies as the guest sets up the rings
+    words = f"tx_queue_size={_RING},romfile=" + "".join(f",{name}=off" for name in _OFFLOADS)
+    words += "" if has_kvm else ",vectors=0"  # with MSI-X and without KVM, qemu 7.2 dies as the guest sets up rings
     return (
         *("-chardev", f"socket,id=ring{number},path={path},server=on"),
         *("-netdev", f"vhost-user,id=net{number},chardev=ring{number}"),
-        *("-device", f"virtio-net-pci,netdev=net{number},rx_queue_size={_RING},tx_queue_size={_RING},romfile={off}"),
+        *("-device", f"virtio-net-pci,netdev=net{number},mac={_mac(path)},rx_queue_size={_RING},{words}"),
     )
 
 
