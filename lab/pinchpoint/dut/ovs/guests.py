@@ -21,6 +21,7 @@ from pinchpoint.dut.program import START_TIMEOUT_S, await_start, detached
 from pinchpoint.dut.testpmd import BUFFERS_PER_MB, PROGRAM, STATS_PERIOD_S, Ports, ask
 from pinchpoint.host.guest_kernels import Qemu
 from pinchpoint.host.interface import Host, text_at
+from pinchpoint.model.guest import EMULATED, PROCESSOR, REAL
 from pinchpoint.model.scenario import Scenario
 
 Ends = tuple[OvsPort, OvsPort]
@@ -111,7 +112,7 @@ def _machine(places: OvsPlaces, ends: Ends) -> Iterator[str]:
     yield from (_KERNEL.PROGRAM, "-name", _name(ends), "-nodefaults", "-no-user-config", "-display", "none")
     yield from ("-no-reboot", "-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny")
     yield from ("-machine", "pc,graphics=off,memory-backend=shared", "-smp", "1", "-m", f"{_VM_MB}M")
-    yield from ("-accel", "kvm", "-cpu", "host") if _has_kvm(places.machine) else ("-accel", "tcg")
+    yield from ("-accel", "tcg") if _KERNEL.is_emulated(places.machine) else ("-accel", "kvm", "-cpu", "host")
     yield from ("-object", f"memory-backend-memfd,id=shared,size={_VM_MB}M,share=on")
     words = "console=ttyS0 quiet panic=-1 no_timer_check ipv6.disable_ipv6=1"
     yield from ("-kernel", str(kernel / "vmlinuz"), "-initrd", str(kernel / "initrd"))
@@ -126,10 +127,6 @@ def _machine(places: OvsPlaces, ends: Ends) -> Iterator[str]:
             "-device",
             f"virtio-net-pci,netdev=net{number},rx_queue_size={_RING},tx_queue_size={_RING},romfile=",
         )
-
-
-def _has_kvm(machine: Host) -> bool:
-    return _KERNEL.runs_on(machine) == "KVM"
 
 
 def _init(places: OvsPlaces, ends: Ends) -> str:
@@ -157,6 +154,13 @@ def _name(ends: Ends) -> str:
 
 def _telemetry(places: OvsPlaces, ends: Ends) -> str:
     return f"{places.directory}/dpdk/{_name(ends)}/dpdk_telemetry.v2"
+
+
+def settings(scenario: Scenario, places: OvsPlaces) -> dict[str, str]:
+    """Whether the processor of machines in the path is emulated; nothing without one."""
+    if not any(map(_is_machine, spec(scenario).guests)):
+        return {}
+    return {PROCESSOR: EMULATED if _KERNEL.is_emulated(places.machine) else REAL}
 
 
 class GuestPorts(Ports):
