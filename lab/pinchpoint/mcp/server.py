@@ -85,7 +85,10 @@ class McpTools:
 
     @_as_data
     def plan(self, scenario: str, quick: bool = False) -> Answer:
-        """Say what a run of it would build: each namespace, daemon, rule and hugepage, as commands. Builds nothing."""
+        """Say what a run of it would build: each namespace, daemon, rule and hugepage, as commands. Builds nothing.
+
+        It reads the machines of the bench: it connects to those that the file names, by ssh.
+        """
         return {"plan": self._said("run", "--dry-run", "--quiet", *_quick(quick), "--", scenario).splitlines()}
 
     @_as_data
@@ -154,8 +157,9 @@ def server_of(tools: McpTools, may_run: bool) -> MCPServer[Any]:
     """The server; `may_run`: with the tools that start runs and follow them."""
     server: MCPServer[Any] = MCPServer("pinchpoint", instructions=ABOUT, version=__version__, log_level="WARNING")
     reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-    for tool in (tools.check, tools.plan, tools.runs, tools.show, tools.explain, tools.compare):
+    for tool in (tools.check, tools.runs, tools.show, tools.explain, tools.compare):
         server.add_tool(tool, annotations=reads)
+    server.add_tool(tools.plan, annotations=ToolAnnotations(read_only_hint=True, open_world_hint=True))
     if may_run:
         server.add_tool(tools.run, annotations=ToolAnnotations(read_only_hint=False, destructive_hint=False))
         server.add_tool(tools.started, annotations=reads)

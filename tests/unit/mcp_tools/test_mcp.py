@@ -79,6 +79,7 @@ def test_tools_only_read_unless_runs_are_allowed(root):
     listed = spoken(root, lambda client: client.list_tools()).tools
     assert {tool.name for tool in listed} == READING
     assert all(tool.annotations.read_only_hint and tool.description for tool in listed)
+    assert [tool.name for tool in listed if tool.annotations.open_world_hint] == ["plan"]
     listed = spoken(root, lambda client: client.list_tools(), may_run=True).tools
     assert {tool.name for tool in listed} == READING | {"run", "started"}
     assert not next(tool for tool in listed if tool.name == "run").annotations.read_only_hint
