@@ -61,6 +61,7 @@ sustain_within_s = 0
 steady_s = {steady_s}
 """
 _RATE = re.compile(r"Requests/sec:\s+([\d.]+)")
+_REFUSED = re.compile(r"Non-2xx or 3xx responses: \d+")
 _ERRORS = re.compile(r"Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)")
 
 
@@ -131,6 +132,8 @@ def told(said: str) -> float:
     failed = _ERRORS.search(said)
     if failed and any(int(failed[number]) for number in (1, 4)):
         raise RuntimeError(f"wrk says {failed[0]}")
+    if refused := _REFUSED.search(said):  # the rate counts them, too
+        raise RuntimeError(f"wrk says {refused[0]}")
     if not (rate := _RATE.search(said)) or not float(rate[1]):
         raise RuntimeError(f"wrk was not answered: {' | '.join(said.splitlines()[-3:])}")
     return float(rate[1])

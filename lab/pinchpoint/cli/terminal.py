@@ -5,19 +5,21 @@ And what is shown during a run or a campaign: one live line on a terminal, a lin
 
 import math
 import os
+import re
 import shlex
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Final
 
 import click
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.live import Live
+from rich.segment import Segment
 from rich.text import Text
 
 from pinchpoint.engine.instrument import HIGHEST_FPS
@@ -36,11 +38,21 @@ from pinchpoint.run.stored import StoredRun
 from pinchpoint.store.folder import COMPARISON
 
 _PIPED_WIDTH = 200
+_OBEYED: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class Terminal(Console):
+    """A console on which texts cannot steer the terminal: they come from files, devices and hosts."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """What is printed, each character that a terminal would obey replaced by U+FFFD."""
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else _OBEYED.sub("\ufffd", text), style, control)
 
 
 def console() -> Console:
     """Standard output. A pipe has no width: it is taken to be so wide that nothing is wrapped or cut."""
-    return Console(highlight=False, width=None if sys.stdout.isatty() else _PIPED_WIDTH)
+    return Terminal(highlight=False, width=None if sys.stdout.isatty() else _PIPED_WIDTH)
 
 
 def tell(message: str, hint: str = "") -> None:
@@ -126,7 +138,7 @@ _RECENT: Final = 7  # trials that show what the device carries just now
 @contextmanager
 def progress(quiet: bool) -> Iterator[Listener]:
     """The listener for this terminal; progress goes to stderr, so that stdout stays clean."""
-    console = Console(stderr=True, highlight=False)
+    console = Terminal(stderr=True, highlight=False)
     if quiet:
         yield Listener()
     elif console.is_terminal:
@@ -335,7 +347,7 @@ _MOST = 6  # machines that are named
 @contextmanager
 def campaign_progress(quiet: bool) -> Iterator[Callable[[Progress], None]]:
     """What shows the progress of a campaign, on stderr."""
-    console = Console(stderr=True, highlight=False)
+    console = Terminal(stderr=True, highlight=False)
     if quiet:
         yield lambda _: None
     elif console.is_terminal:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import click
 import msgspec
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from pinchpoint.cli.options import NEW_FILE, duration, gathered, pair_of_words
-from pinchpoint.cli.terminal import console, redrawn, tell
+from pinchpoint.cli.terminal import Terminal, console, redrawn, tell
 from pinchpoint.dut import registry
 from pinchpoint.dut.device import Attached, Device
 from pinchpoint.export.openmetrics import WatchTotals
@@ -221,7 +221,7 @@ def _conclude(recording: Recording, as_json: bool) -> None:
 @contextmanager
 def _shown(as_json: bool) -> Iterator[Callable[[Watched], None]]:
     """What shows a reading: a live table on a terminal, nothing when piped."""
-    on = Console(stderr=True, highlight=False)
+    on = Terminal(stderr=True, highlight=False)
     if as_json or not on.is_terminal:
         yield lambda watched: None
         return

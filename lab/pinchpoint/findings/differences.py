@@ -8,12 +8,14 @@ from typing import Any
 from pinchpoint.model import former
 from pinchpoint.model.comparison import Difference, Differences
 from pinchpoint.model.effective import defaulted, flat, table_in, within
+from pinchpoint.model.guest import PROCESSOR, REAL
 from pinchpoint.model.result import RunInfo, ScenarioResult
 
 NONE = "none"
 NOT_RECORDED = "not recorded"  # of a host: it does not tell, or an older version did not ask
 _NAMES = ("name", "title", "path", "point", "defaulted")  # say which scenario it is, not what it does
 _PROGRAM = "switch "  # how versions of the switch's own program are named (`program_facts` of the device)
+_GUESTS_KERNEL = "guest.kernel"  # among the settings in force
 _LENGTH = "duration_s"  # of the measure's own table, e.g. load.duration_s
 
 Plain = Mapping[str, object]
@@ -31,6 +33,15 @@ def between(a: Plain, b: Plain, in_force: tuple[InForce, InForce], infos: tuple[
 def in_force(repeats: Sequence[ScenarioResult]) -> InForce:
     """The settings that the switch told in any repeat."""
     return next((repeat.settings for repeat in repeats if repeat.settings), {})
+
+
+def guests(a: InForce, b: InForce) -> tuple[Difference, ...]:
+    """Where the guests' kernels are of two kinds, or one processor is emulated: neither compares with the other."""
+    kernels = [side.get(_GUESTS_KERNEL, "") for side in (a, b)]
+    processors = [side.get(PROCESSOR, REAL) for side in (a, b)]
+    if all(kernels) and kernels[0] != kernels[1]:
+        return (Difference(_GUESTS_KERNEL, *kernels),)
+    return (Difference(PROCESSOR, *processors),) if processors[0] != processors[1] else ()
 
 
 def hosts(a: RunInfo, b: RunInfo) -> tuple[Difference, ...]:

@@ -26,12 +26,9 @@ from pinchpoint.model.comparison import (
 from pinchpoint.model.effective import by_name, group_of
 from pinchpoint.model.errors import InputError, choices
 from pinchpoint.model.groups import grouped
-from pinchpoint.model.guest import PROCESSOR, REAL
 from pinchpoint.model.measurement import CONFIDENCE, ratio
 from pinchpoint.model.result import SCHEMA, RunInfo, RunResult, ScenarioResult
 from pinchpoint.stats.estimate import estimate
-
-_GUESTS_KERNEL = "guest.kernel"  # among the settings in force
 
 Run = tuple[RunInfo, RunResult]
 METHOD = "unpaired: the worst ends of both intervals"
@@ -93,15 +90,6 @@ def _points(info: RunInfo, result: RunResult) -> dict[tuple[str, str], _Point]:
     return {key: _Point(plains.get(each[0].scenario, {}), tuple(each)) for key, each in points.items()}
 
 
-def _guests_kernels(a: _Point, b: _Point) -> tuple[Difference, ...]:
-    """Where the guests' kernels are of two kinds, or one processor is emulated: neither compares with the other."""
-    kernels = [point.in_force.get(_GUESTS_KERNEL, "") for point in (a, b)]
-    processors = [point.in_force.get(PROCESSOR, REAL) for point in (a, b)]
-    if all(kernels) and kernels[0] != kernels[1]:
-        return (Difference(_GUESTS_KERNEL, *kernels),)
-    return (Difference(PROCESSOR, *processors),) if processors[0] != processors[1] else ()
-
-
 def _of_the_whole(parts: Sequence[Differences], info_a: RunInfo, info_b: RunInfo) -> Differences:
     """What all scenarios differ by; hosts in any case."""
     kinds = ([part.scenario for part in parts], [part.in_force for part in parts], [part.versions for part in parts])
@@ -115,7 +103,7 @@ def _of_all(parts: Sequence[tuple[Difference, ...]]) -> tuple[Difference, ...]:
 
 
 def _compared(a: _Point, b: _Point, infos: tuple[RunInfo, RunInfo], metrics: Sequence[str], margin: Margin) -> Compared:
-    other = (*differences.defining(a.plain, b.plain), *_guests_kernels(a, b))
+    other = (*differences.defining(a.plain, b.plain), *differences.guests(a.in_force, b.in_force))
     names = in_order((*a.repeats, *b.repeats), metrics)
     compared = [_metric(name, a, b, other, is_judged, margin) for name, is_judged in names]
     notes = ["unpaired: what changed on the host between the two runs is part of every difference"]

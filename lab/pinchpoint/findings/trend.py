@@ -108,11 +108,8 @@ def _trend(name: str, metric: str, runs: Sequence[_Measured]) -> Trend:
 
 def _incomparable(metric: str, run: _Measured, newest: _Measured) -> str:
     """Why this run's number is no point of the newest one's series; empty if it is."""
-    if run.plain != newest.plain:  # seldom, and long to look through
-        if other := differences.defining(run.plain, newest.plain):
-            return f"another definition: {_words(other)}"
-        if other := differences.scenarios(run.plain, newest.plain):
-            return f"another scenario: {_words(other)}"
+    if other := _otherwise(run, newest):
+        return other
     mine, its = run.definition_of(metric), newest.definition_of(metric)
     if mine and its and mine != its:
         return f"another definition: {mine}"
@@ -122,6 +119,18 @@ def _incomparable(metric: str, run: _Measured, newest: _Measured) -> str:
     if estimate.bound is not Bound.FOUND:
         return run.notes.get(metric) or estimate.bound.words
     return (run.notes.get(metric) or DISTURBED) if _is_disturbed(metric, run) else ""
+
+
+def _otherwise(run: _Measured, newest: _Measured) -> str:
+    """What a run measured or was measured on that does not compare with the newest; empty if all does."""
+    if run.plain != newest.plain:  # seldom, and long to look through
+        if other := differences.defining(run.plain, newest.plain):
+            return f"another definition: {_words(other)}"
+        if other := differences.scenarios(run.plain, newest.plain):
+            return f"another scenario: {_words(other)}"
+    if other := differences.guests(differences.in_force(run.repeats), differences.in_force(newest.repeats)):
+        return f"another machine: {_words(other)}"
+    return ""
 
 
 def _is_disturbed(metric: str, run: _Measured) -> bool:

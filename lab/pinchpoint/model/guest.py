@@ -38,6 +38,6 @@ class Guest:
 
 
 PROCESSOR: Final = "guest.processor"
-"""Among the settings in force: EMULATED, or REAL with user-mode Linux and KVM."""
+"""Among the settings in force, of a bench with a kernel of its own: EMULATED, or REAL with user-mode Linux and KVM."""
 EMULATED: Final = "emulated"
 REAL: Final = "real"

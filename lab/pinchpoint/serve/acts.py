@@ -85,10 +85,6 @@ class Acts:
         """Run a study that was checked, or some of its groups; returns the name of its log. Raises InputError."""
         chosen = ("--only", ",".join(only)) if only else ()
         options = self._into(quick, budget, *chosen)
-        with self._lock:
-            pid = self._started.get(name)
-        if pid is not None and not self._host.ended(pid):
-            raise InputError(f"{name}: it is being measured", "wait, or stop its run first")
         return self._spawn(name, ("study", "run", name, *options))
 
     def _into(self, quick: bool, budget: str, *chosen: str) -> Sequence[str]:
@@ -140,6 +136,12 @@ class Acts:
             return first_free(folder / name, ".toml", put)
 
     def _spawn(self, name: str, options: Sequence[str]) -> str:
+        """Start a command with a log of that name; returns it. Raises InputError where one that still runs has it."""
+        with self._lock:
+            pid = self._started.get(name)
+            if pid is not None and not self._host.ended(pid):
+                raise InputError(f"{name}: it is being measured", "wait, or stop its run first")
+            self._started.pop(name, None)
         with self._folder() as folder:
             log = folder / f"{name}.log"
         if log.is_symlink():

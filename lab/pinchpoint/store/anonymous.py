@@ -269,15 +269,25 @@ def _new_uuid(_: str, number: int) -> str:
 
 
 def _folders(files: Mapping[str, bytes]) -> dict[str, str]:
-    """The folders of the scenario files -> others: where somebody keeps files identifies, too."""
+    """The folders of scenario files and captures -> others: where somebody keeps files identifies, too."""
     info = json.loads(files.get("run.json", b"{}"))
 
     def parents(paths: Iterable[str]) -> list[str]:
         return sorted({str(PurePosixPath(path).parent) for path in paths if path.startswith("/")} - {"/"})
 
-    sources = enumerate(parents(info.get("sources", {})), 1)
-    folders = {path: f"/scenarios{number if number > 1 else ''}" for number, path in sources}
-    return {**dict.fromkeys(parents(info.get("argv", ())[:1]), "/bin"), **folders}
+    def numbered(paths: Iterable[str], word: str) -> dict[str, str]:
+        return {path: f"/{word}{number if number > 1 else ''}" for number, path in enumerate(parents(paths), 1)}
+
+    programs = dict.fromkeys(parents(info.get("argv", ())[:1]), "/bin")
+    return {**programs, **numbered(_captures(info), "captures"), **numbered(info.get("sources", {}), "scenarios")}
+
+
+def _captures(info: Mapping[str, Any]) -> Iterator[str]:
+    """The files that streams replay, by their paths."""
+    tables = (table.get("streams") for table in info.get("scenarios", ()) if isinstance(table, dict))
+    for stream in (stream for streams in tables if isinstance(streams, list) for stream in streams):
+        if isinstance(stream, dict) and isinstance(path := stream.get("pcap"), str):
+            yield path
 
 
 _COMMON: Final = frozenset({"root", "localhost"})  # they identify nobody

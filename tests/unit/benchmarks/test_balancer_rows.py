@@ -27,6 +27,11 @@ def test_connections_that_fail_are_no_rate(said: str) -> None:
         balancer_rows.told(said)
 
 
+def test_answers_that_refuse_are_no_rate() -> None:
+    with pytest.raises(RuntimeError, match="wrk says Non-2xx or 3xx responses: 7"):
+        balancer_rows.told("  Non-2xx or 3xx responses: 7\nRequests/sec:  9.0\n")
+
+
 @pytest.mark.parametrize("said", ["unable to connect", "Requests/sec:  0.00"])
 def test_without_an_answer_there_is_no_rate(said: str) -> None:
     with pytest.raises(RuntimeError, match="wrk was not answered"):

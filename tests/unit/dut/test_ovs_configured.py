@@ -92,6 +92,14 @@ def test_meters_and_groups_come_after_ports_and_before_the_rules_that_name_them(
     assert file.lines == ("group_id=7,type=all,bucket=output:2",)
 
 
+def test_a_meter_is_never_an_option_of_the_program_that_adds_it():
+    """`ovs-ofctl --log-file=PATH` writes wherever its user may."""
+    assert "dut.meters: expected a meter with its number" in told(dut='meters = "--log-file=/tmp/x,meter=1"')
+    wanted = planned(scenario(dut='meters = "meter=1,pktps,band=type=drop,rate=9"'))
+    (argv,) = [resource.argv for resource in wanted if isinstance(resource, Command) and "add-meter" in resource.argv]
+    assert argv.index("--") == argv.index("add-meter") - 1
+
+
 def test_a_meter_that_the_switch_refuses_is_told_with_its_line():
     wanted = scenario(dut='meters = "meter=1,bogus"')
     places = OvsPlaces("b1", PurePosixPath("/run/pinchpoint/b1"), Local())

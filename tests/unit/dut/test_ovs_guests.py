@@ -11,6 +11,7 @@ from pinchpoint.account import ledger
 from pinchpoint.bench.resource import Command, Daemon, TextFile
 from pinchpoint.dut import registry
 from pinchpoint.dut.device import Pages
+from pinchpoint.dut.ovs import guests
 from pinchpoint.dut.places import Places
 from pinchpoint.host.guest import LINE
 from pinchpoint.host.guest_kernels import KERNELS
@@ -101,6 +102,15 @@ def test_a_machine_shares_its_memory_with_the_switch_and_bridges_its_interfaces(
     assert "ip link set dev eth1 master forward up" in script.lines
     assert resources.index(script) < resources.index(guest)
     assert registry.device("ovs").pages(pvp(vm1='forwards_in = "vm"')) < registry.device("ovs").pages(pvp())
+
+
+@pytest.mark.parametrize("is_emulated", [True, False])
+def test_an_emulated_machine_in_the_path_is_told_as_any_emulated_processor_is(monkeypatch, is_emulated):
+    monkeypatch.setattr(type(KERNELS["qemu"]), "is_emulated", lambda *_: is_emulated)
+    places = Places("b1", PLACE, Machine())
+    told = {"guest.processor": "emulated" if is_emulated else "real"}
+    assert guests.settings(pvp(vm1='forwards_in = "vm"'), places) == told
+    assert guests.settings(pvp(), places) == {}
 
 
 def test_it_takes_memory_of_its_own():

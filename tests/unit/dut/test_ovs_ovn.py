@@ -89,6 +89,17 @@ def test_where_the_southbound_database_is_here_stage_and_match_are_named(monkeyp
     assert counted[f"dropped by/br-int table=44,{second.match} ({second.logical})"] == 5
 
 
+def test_the_database_is_asked_for_new_flows_alone(monkeypatch):
+    database(monkeypatch, [FLOW])
+    now = [0.0]
+    asked = flows(Host("/var/run/ovn/ovnsb_db.sock"), now_s=lambda: now[0])
+    asked.named("br-int", [FIRST, SECOND])
+    database(monkeypatch, None)
+    now[0] = 61.0
+    _, second, _ = asked.named("br-int", [FIRST, SECOND, DroppingRule(9, "priority=1", 0, False)])
+    assert second.logical.endswith("ls_out_acl_eval: ip4.src == 10.0.0.0/8")
+
+
 def test_a_database_that_does_not_answer_leaves_the_cookies(monkeypatch):
     database(monkeypatch, None)
     (rule,) = flows(Host("/var/run/ovn/ovnsb_db.sock")).named("br-int", [FIRST])

@@ -56,6 +56,16 @@ def test_another_scenario_is_left_out_and_what_differs_is_told() -> None:
     assert trend.left_out == ("forward-003: another scenario: port[1].ring 64, now 4,096; port[2].ring 64, now 4,096",)
 
 
+def test_an_emulated_processor_is_left_out_of_the_trend_of_a_real_one() -> None:
+    runs = history([3e6] * 11)
+    info, result = runs[4]
+    emulated = replace(result.scenarios[0], settings={"guest.kernel": "qemu", "guest.processor": "emulated"})
+    (trend,) = trends([*runs[:4], (info, replace(result, scenarios=(emulated,))), *runs[5:]])
+    assert (len(trend.runs), trend.left_out) == (
+        10, ("forward-004: another machine: guest.processor emulated, now real",),
+    )  # fmt: skip
+
+
 def test_another_definition_of_the_rate_is_left_out() -> None:
     runs = [*history([3e6] * 10), stored_run(20, 4e6, method=SearchMethod.THRESHOLD)]
     (trend,) = trends(runs)

@@ -2,8 +2,11 @@
 
 import asyncio
 import json
+import os
+import signal
 import sys
 from dataclasses import replace
+from pathlib import Path
 from time import monotonic, sleep
 
 import pytest
@@ -17,6 +20,7 @@ from served import SHIPPED, explanation, keep
 from pinchpoint.cli.main import main
 from pinchpoint.host.interface import Host
 from pinchpoint.mcp.server import ABOUT, McpTools, server_of, visible
+from pinchpoint.model.errors import InputError
 from pinchpoint.model.warning import Warn
 from pinchpoint.serve.acts import Acts
 from pinchpoint.serve.index import Index
@@ -75,6 +79,7 @@ def test_tools_only_read_unless_runs_are_allowed(root):
     listed = spoken(root, lambda client: client.list_tools()).tools
     assert {tool.name for tool in listed} == READING
     assert all(tool.annotations.read_only_hint and tool.description for tool in listed)
+    assert [tool.name for tool in listed if tool.annotations.open_world_hint] == ["plan"]
     listed = spoken(root, lambda client: client.list_tools(), may_run=True).tools
     assert {tool.name for tool in listed} == READING | {"run", "started"}
     assert not next(tool for tool in listed if tool.name == "run").annotations.read_only_hint
@@ -109,6 +114,11 @@ def test_what_a_run_says_is_a_value_without_characters_that_are_not_seen(root):
     assert visible({"a\u200b": ["b\n\tc\x00"]}) == {"a\ufffd": ["b\n\tc\ufffd"]}
 
 
+@pytest.mark.parametrize("character", ["\u061c", "\u3164", "\ufe01", "\U000e0101"])
+def test_what_unicode_lets_a_reader_ignore_is_not_seen_either(character):
+    assert visible(f"a{character}b") == "a\ufffdb"
+
+
 @pytest.mark.parametrize("name", ["../one", "/etc", "no-such-run"])
 def test_only_runs_of_the_folder_are_read(root, name):
     assert "no such run" in called(root, "show", {"run": name})
@@ -141,6 +151,17 @@ def test_a_run_is_started_as_one_would_type_it_and_followed(root):
     assert wanted in log
     assert wanted in called(root, "started", {"name": "1-forward"}, may_run=True)["log"]
     assert "is no time" in called(root, "run", {**asked, "budget": "soon"}, may_run=True)
+
+
+def test_what_still_runs_is_not_started_again_into_the_same_log(root):
+    acts = Acts(Shelf(root), (sys.executable, "-c", "import time; time.sleep(60)"))
+    name = acts.start_path(Path(FORWARD), False, "")
+    pid, _ = acts.state(name)
+    try:
+        with pytest.raises(InputError, match="is being measured"):
+            acts.start_path(Path(FORWARD), False, "")
+    finally:
+        os.kill(pid, signal.SIGKILL)
 
 
 def test_a_folder_that_is_not_there_is_bad_input(capsys):

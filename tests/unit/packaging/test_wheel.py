@@ -38,6 +38,17 @@ def test_the_scripts_are_shell_and_so_is_the_one_that_is_written():
         subprocess.run(["sh", "-n"], input=script, text=True, timeout=60, check=True)
 
 
+def test_a_signal_ends_both_scripts_by_way_of_what_they_undo(tmp_path):
+    """A plain sh does not run its trap of EXIT then, and a policy-rc.d that stays keeps every service from starting."""
+    traps = [line for line in (PACKAGING / "offline").read_text().splitlines() if line.startswith("trap 'exit ")]
+    assert len(traps) == 4 and traps[:2] == traps[2:]
+    made = tmp_path / "made"
+    made.touch()
+    script = "\n".join((f"trap 'rm {made}' EXIT", *traps[:2], "kill -TERM $$", ":"))
+    assert subprocess.run(["sh", "-c", script], timeout=60, check=False).returncode == 143
+    assert not made.exists()
+
+
 def test_every_driver_that_the_page_names_is_linked_into_the_wheel():
     archives = re.search(r'WHOLE: &str = "(.*?)";', (ROOT / "engine/port/build.rs").read_text(), re.DOTALL)[1].split()
     assert {f"net_{name}" for name in DRIVERS.split()} <= set(archives)

@@ -163,6 +163,12 @@ def test_folders_of_scenarios_are_replaced_where_they_stand_alone_and_in_paths()
     assert names.text("/opt/me/pinchpoint") == "/bin/pinchpoint"
 
 
+def test_folders_of_captures_are_replaced_too():
+    scenarios = [{"streams": [{"pcap": "/srv/acme/caps/a.pcap"}, {"pcap": None}]}, {"streams": 7}]
+    files = {"run.json": json.dumps({"sources": {"x.toml": ""}, "scenarios": scenarios}).encode()}
+    assert anonymous.found_in(files).text("replay of /srv/acme/caps/a.pcap") == "replay of /captures/a.pcap"
+
+
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.ip_addresses(), min_size=2, max_size=40, unique=True))
 def test_different_addresses_stay_different(addresses):

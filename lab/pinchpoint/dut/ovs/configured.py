@@ -13,7 +13,7 @@ from pinchpoint.host.interface import CommandFailed
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.scenario import Scenario
 
-_OFCTL = ("ovs-ofctl", "-O", "OpenFlow15")
+_OFCTL = ("ovs-ofctl", "-O", "OpenFlow15", "--")  # a meter is a word of the command line, and never an option
 _ADD_METER, _ADD_GROUPS = "add-meter", "add-groups"
 
 

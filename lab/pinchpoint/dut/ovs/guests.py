@@ -22,6 +22,7 @@ from pinchpoint.dut.program import START_TIMEOUT_S, await_start, detached
 from pinchpoint.dut.testpmd import BUFFERS_PER_MB, PROGRAM, STATS_PERIOD_S, Ports, ask
 from pinchpoint.host.guest_kernels import KERNELS, BootPlan
 from pinchpoint.host.interface import Host, text_at
+from pinchpoint.model.guest import EMULATED, PROCESSOR, REAL
 from pinchpoint.model.scenario import Scenario
 
 Ends = tuple[OvsPort, OvsPort]
@@ -134,6 +135,13 @@ def _name(ends: Ends) -> str:
 
 def _telemetry(places: OvsPlaces, ends: Ends) -> str:
     return f"{places.directory}/dpdk/{_name(ends)}/dpdk_telemetry.v2"
+
+
+def settings(scenario: Scenario, places: OvsPlaces) -> dict[str, str]:
+    """Whether the processor of machines in the path is emulated; nothing without one."""
+    if not any(map(_is_machine, spec(scenario).guests)):
+        return {}
+    return {PROCESSOR: EMULATED if _KERNEL.is_emulated(places.machine) else REAL}
 
 
 class GuestPorts(Ports):

@@ -87,6 +87,7 @@ class OvsLive(Live):
             **nics.settings(places.machine, cards(scenario)),
             **dict(settings.nics(scenario, places)),
             **balancing.settings(scenario, places, control),
+            **guests.settings(scenario, places),
         }
 
     def ready(self) -> Mapping[str, str]:

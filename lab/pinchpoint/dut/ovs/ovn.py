@@ -66,6 +66,7 @@ class LogicalFlows:
         """`bridge`: of ovn-controller, empty: none; `versions`: of OpenFlow, that ovs-ofctl may speak."""
         self._places, self._bridge, self._versions, self._now_s = places, bridge, versions, now_s
         self._flows: dict[tuple[int, str], str] = {}
+        self._words: dict[str, str] = {}  # by cookie: the database has a million flows, and is asked for new ones alone
         self._asked_s: float | None = None
 
     def named(self, bridge: str, rules: Sequence[DroppingRule]) -> list[DroppingRule]:
@@ -83,8 +84,10 @@ class LogicalFlows:
         argv = ("ovs-ofctl", "-O", self._versions, "--no-names", "--no-stats", "--timeout=10", "dump-flows", management)
         with suppress(CommandFailed):
             cookies = dict(cookies_of(self._places.ask(*argv)))
-            words = self._southbound(set(cookies.values()))
-            self._flows = {rule: f"logical flow {cookie}{words.get(cookie, '')}" for rule, cookie in cookies.items()}
+            if found := self._southbound(unknown := set(cookies.values()) - self._words.keys()):
+                self._words |= {cookie: found.get(cookie, "") for cookie in unknown}
+            told = self._words
+            self._flows = {rule: f"logical flow {cookie}{told.get(cookie, '')}" for rule, cookie in cookies.items()}
 
     def _southbound(self, cookies: Collection[str]) -> dict[str, str]:
         """What the database says of the flows of these cookies; nothing where it is not here, or does not answer."""

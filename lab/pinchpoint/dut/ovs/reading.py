@@ -274,7 +274,7 @@ class Rules:
                 read.append(rule)
         for rule in read:
             number = re.search(rf"\b{_NUMBERED[kind]}=(\d+)", rule.text)
-            if number is None:
+            if number is None or rule.text.startswith("-"):
                 told = f"expected a {kind} with its number ({_NUMBERED[kind]}=...), found {show(rule.text)}"
                 self.source.problem(at, told, rule.line)
             elif (word := f"{kind}:{number[1]}") in self._there:

@@ -242,15 +242,17 @@ _KEYS = Keys(
         Key("object", kinds.absolute_path(),
             "An object file with an XDP program of your own, attached to the clients' port in the place of the "
             "engine's. Taken from the command line only (`--set dut.object=/path/to/lb.o`): a file must not choose "
-            "what runs in the kernel.", Unset("the engine's own"), command_line_only=True),
+            "what runs in the kernel. Not tried yet.", Unset("the engine's own"), command_line_only=True),
         Key("section", kinds.matching("[A-Za-z0-9_./-]{1,64}", "the name of a section"), "Its section.", "xdp"),
         Key("attach", kinds.word(*Attach),
             '"generic": in the stack, behind the driver; "native": in the driver, for `dut.object`.',
             Attach.GENERIC.value),
     ),
     arrays=(
-        Table("map", "An entry of a map of `dut.object`, set once the program is attached (bpftool-map(8)).", (
-            Key("name", kinds.matching("[A-Za-z0-9_.]{1,15}", "the name of a map"), "The map."),
+        Table("map",
+            "An entry of a map of `dut.object`, set once the program is attached (bpftool-map(8)). Not tried yet.", (
+            Key("name", kinds.matching("[A-Za-z0-9_.]{1,15}", "the name of a map"),
+                "The map, by a name that no other map of the machine has: bpftool looks among all of them."),
             Key("key", _HEX, "Bytes of the key."),
             Key("value", _HEX, "Bytes of the value."),
         ), at_most=_MOST_ENTRIES),

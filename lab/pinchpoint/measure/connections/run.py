@@ -126,8 +126,8 @@ def work() -> Kind:
 CONNECTIONS: Final = Table("connections",
     "How the maximum connection establishment rate is searched (RFC 9693, RFC 9411). There are three: the burst rate "
     "is of short trials that begin with an empty table of connections and empty queues; the completed rate is of long "
-    "loads, once these have filled; the sustained rate can be held indefinitely. The engine's first CPU drives clients "
-    "and backends.", (
+    "loads, once these have filled; the sustained rate can be held indefinitely. The engine's CPUs share clients and "
+    "backends.", (
     Key("failure_ratios", kinds.numbers(0, 1, below=True),
         "One burst rate for each: the share of the connections that may fail.", [0.0, 1e-5]),
     Key("min_cps", kinds.number(1, 1e8), "Lowest rate tried, connections per second.", 10.0),
