@@ -13,14 +13,14 @@ event = "{event}"
 backend = 1
 at_s = 1.0
 for_s = 2.0
-after_s = 1.0
+after_s = {after_s}
 rate_cps = 300.0
 """
 
 
-def changed(folder, event, kind="nft", service=FULL_NAT):
+def changed(folder, event, kind="nft", service=FULL_NAT, after_s=1.0):
     path = folder / "change.toml"
-    path.write_text(served(kind, service, measure="change", tables=CHANGE.format(event=event)))
+    path.write_text(served(kind, service, measure="change", tables=CHANGE.format(event=event, after_s=after_s)))
     done = run("run", path, "--out", folder / "runs", "--json")
     assert done.returncode == 0, done.stderr
     (scenario,) = json.loads(done.stdout)["scenarios"]
@@ -46,7 +46,7 @@ def test_a_backend_that_is_removed_gets_no_connections_until_it_is_added_again(t
 
 @pytest.mark.parametrize(("kind", "health_s"), [("haproxy", 0.2), ("nginx", 1)])
 def test_a_proxy_that_checks_its_backends_leaves_out_one_that_refuses(tmp_path, kind, health_s):
-    figures = changed(tmp_path, "reset", kind, f"{FULL_NAT}health_s = {health_s}")
+    figures = changed(tmp_path, "reset", kind, f"{FULL_NAT}health_s = {health_s}", after_s=1.0 + 2 * health_s)
     shares = [figures[f"share of backend {number}"]["value"] for number in range(3)]
     assert shares == pytest.approx([0.5, 0.0, 0.5], abs=0.1), "of the second half of the time for which it was away"
     assert figures["share of backend 1 after return"]["value"] > 0.1

@@ -288,7 +288,7 @@ def test_nginx_deals_in_one_turn_of_all_workers_and_divides_clients_among_local_
 def test_nginx_leaves_out_a_backend_that_failed_for_the_time_of_a_check_and_has_weights():
     changed = read("nginx", ("port = 80\nclients", 'port = 80\nhealth_s = 2\nscheduler = "least-connections"\nclients'))
     text = config(changed)
-    assert "server 10.1.0.1:80 weight=1 max_fails=1 fail_timeout=2000ms;" in text
+    assert "server 10.1.0.1:80 weight=1 max_fails=1 fail_timeout=2s;" in text
     assert "    least_conn;" in text
     weighed = config(read("nginx", ('address = "10.1.0.1"', 'address = "10.1.0.1"\nweight = 3')))
     assert "server 10.1.0.1:80 weight=3 max_fails=0;" in weighed
