@@ -205,13 +205,15 @@ fn the_end_of_input_ends_a_device_that_waits_long_before_its_limit() {
 }
 
 /// A connection to `path`, as soon as a process listens there.
+/// Within a minute: an engine that could not open its port, for lack of hugepages say, listens never.
 fn connected(path: &str) -> UnixStream {
-    loop {
-        match UnixStream::connect(path) {
-            Ok(stream) => return stream,
-            Err(_) => std::thread::sleep(Duration::from_millis(10)),
+    for _ in 0..6_000 {
+        if let Ok(stream) = UnixStream::connect(path) {
+            return stream;
         }
+        std::thread::sleep(Duration::from_millis(10));
     }
+    panic!("{path}: nobody listens")
 }
 
 #[test]
