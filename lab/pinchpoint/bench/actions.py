@@ -92,7 +92,10 @@ def _(resource: r.Namespace, host: Host) -> None:
 def named_after(bench_id: str, state_directory: Path, host: Host) -> list[r.AnyResource]:
     """What bears the bench's name on the host, in order of dependency: what any version of this program makes."""
     names = [name for name in names_in(host, NAMESPACES) if name.startswith(f"pp-{bench_id}-")]
-    return [r.RunDirectory(str(state_directory / bench_id)), *map(r.Namespace, names), r.MarkedProcesses(bench_id)]
+    folders = [r.RunDirectory(str(state_directory / bench_id))]
+    if host.exists((copies := r.folder_of_copies(bench_id)).path):
+        folders.append(copies)
+    return [*folders, *map(r.Namespace, names), r.MarkedProcesses(bench_id)]
 
 
 @create.register

@@ -30,6 +30,11 @@ class RunDirectory(Resource, frozen=True, tag="run_directory"):
         return f"mkdir {self.path}"
 
 
+def folder_of_copies(bench_id: str) -> RunDirectory:
+    """What the machine hands to a guest that holds the bench: guests see its /tmp (guest_init.sh)."""
+    return RunDirectory(f"/tmp/pinchpoint-{bench_id}")
+
+
 class MarkedProcesses(Resource, frozen=True, tag="marked_processes"):
     """Every process with this bench's mark in its environment, the engine's included."""
 

@@ -4,7 +4,7 @@ import json
 
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host.interface import CommandFailed, Host
-from pinchpoint.model.errors import InputError
+from pinchpoint.model.errors import InputError, PinchpointError
 from pinchpoint.model.scenario import Scenario
 
 
@@ -25,3 +25,17 @@ def check_captures(scenario: Scenario, host: Host) -> None:
         if longest > stream.frame_bytes:
             expected = f"expected frames of at most {stream.frame_bytes:,} bytes (frame_bytes), found {longest:,}"
             raise InputError(f"{scenario.path}: stream[{number}].pcap: {stream.pcap}: {expected}")
+
+
+def content(path: str, host: Host) -> str:
+    """What identifies a capture, whoever has written over its file; "unreadable" where that cannot be told now."""
+    try:
+        return f"sha256 {host.run(['sha256sum', path]).split()[0]}"
+    except PinchpointError:
+        return "unreadable"
+
+
+def capture_facts(scenario: Scenario, host: Host) -> dict[str, str]:
+    """The captures that streams replay and their content."""
+    paths = dict.fromkeys(stream.pcap for stream in scenario.streams if stream.pcap)
+    return {f"capture {path}": content(path, host) for path in paths}

@@ -18,8 +18,8 @@ from pinchpoint.bench.resource import (
     Inside,
     MarkedProcesses,
     Namespace,
-    RunDirectory,
     TextFile,
+    folder_of_copies,
 )
 from pinchpoint.dut import vm
 from pinchpoint.dut.attach import foundation
@@ -34,7 +34,6 @@ from pinchpoint.model.scenario import Guest, Port, Scenario
 from pinchpoint.model.trial import ThreadLoad
 from pinchpoint.observe.snapshot import Collector
 
-_SEEN: Final = "/tmp"  # of the machine, by its guest: guest_init.sh
 _MOST_BY_LINE: Final = 10_000  # lines of a file
 
 
@@ -105,17 +104,17 @@ class BenchInGuest(vm.GuestedBench):
 def _copied(resources: Sequence[AnyResource], places: Places) -> tuple[Sequence[AnyResource], Sequence[AnyResource]]:
     """What of these is on the machine before its guest boots, and what is made in the guest.
 
-    Long files are copied from the machine's /tmp, which the guest sees: over the line they would take minutes.
+    Long files are copied from a folder of the machine that the guest sees: over the line they would take minutes.
     """
-    folder, outside, inside = f"{_SEEN}/pinchpoint-{places.bench_id}", list[AnyResource](), list[AnyResource]()
+    folder, outside, inside = folder_of_copies(places.bench_id), list[AnyResource](), list[AnyResource]()
     for resource in resources:
         if isinstance(resource, TextFile) and sum(count for _, count, _ in resource.series) > _MOST_BY_LINE:
-            copy = f"{folder}/{PurePosixPath(resource.path).name}"
+            copy = f"{folder.path}/{PurePosixPath(resource.path).name}"
             outside.append(msgspec.structs.replace(resource, path=copy))
             inside.append(Command(("cp", copy, resource.path)))
         else:
             inside.append(resource)
-    return [RunDirectory(folder), *outside] if outside else [], inside
+    return [folder, *outside] if outside else [], inside
 
 
 class LiveInGuest(vm.GuestedLive):

@@ -23,6 +23,7 @@ from pathlib import Path
 from pinchpoint.account.facts import differ, distances_ns, mean_ns
 from pinchpoint.account.validity import frames_in_gaps
 from pinchpoint.causes.bounds import REACH, held_against, in_mode, surpassed
+from pinchpoint.dut import captures
 from pinchpoint.dut.setup import await_engine_pages, planned_ends, prepare
 from pinchpoint.dut.wire import without_device
 from pinchpoint.engine.instrument import EngineResult, Instrument, TrialRequest
@@ -212,7 +213,7 @@ def key_of(scenario: Scenario, engine_version: str, host: Host) -> str:
     ports = ", ".join(f"{port.name} {port.ring} x {port.queues}" for port in scenario.ports)
     parts = (
         f"{backends} towards {scenario.dut.kind} {scenario.dut.io}: {ports}",
-        "streams " + ", ".join(_stream(stream) for stream in scenario.streams),
+        "streams " + ", ".join(_stream(stream, host) for stream in scenario.streams),
         f"engine CPUs {', '.join(map(str, scenario.engine.cpus))}, device CPU {scenario.dut.cpus[0]}",
         f"engine {engine_version}, {machine['processor']}, kernel {machine['kernel']}{where}",
     )
@@ -224,14 +225,14 @@ def _backends(scenario: Scenario, host: Host) -> str:
     return ", ".join(sorted({end.backend for end in planned_ends(scenario, host)}))
 
 
-def _stream(stream: Stream) -> str:
+def _stream(stream: Stream, host: Host) -> str:
     """What writing a frame costs: its size, and which fields change and how; not how many values they take."""
     varied = moving(stream)
     names = [f"{name}{_law(varied[name])}" for name in sorted(varied)]
     kind = " TCP" if stream.segment else ""
     if stream.pcap is not None:
         side = f"{' all but' if stream.pcap_others else ''} {stream.pcap_source}" if stream.pcap_source else ""
-        kind = f" replay of {stream.pcap}{side}"
+        kind = f" replay of {stream.pcap} ({captures.content(stream.pcap, host)}){side}"
     elif stream.layers:
         kind = f" {'/'.join(header.name for header in headers(stream))}"
     else:  # in the order and the words of the keys

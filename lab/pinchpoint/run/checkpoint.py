@@ -36,7 +36,8 @@ SHARE = 0.02  # of a run's time that writing may take
 
 # Tools that neither send, forward nor search change no figure; nor does a MiB of memory.
 _VERSIONS = ("pinchpoint", "MLRsearch")
-_NAMED = ("engine", "switch ", "host ")  # facts: the engine's version, each switch's program, each other host
+# Facts: the engine's version, each switch's program, each other host, what is replayed.
+_NAMED = ("engine", "switch ", "host ", "capture ")
 _NOT_COMPARED = ("memory",)
 HINT = "start a new run: what is measured here cannot be put together with what was"
 
@@ -105,11 +106,11 @@ class Growing:
         self._change(replace(self.info, ceilings={**self.info.ceilings, scenario: ceilings}))
 
     def note_facts(self, known: Mapping[str, str]) -> None:
-        """Versions, and what could not be observed. Raises DifferentError if a program is not the one of the record."""
+        """Versions, and what could not be observed. Raises DifferentError if a program or capture is another by now."""
         for key, now in known.items():
             before = self._begun_with.get(key, now)
             if before != now and key.startswith(_NAMED):
-                told = f"{self.info.run_id} was begun with another program: {key}: {before} then, {now} now"
+                told = f"{self.info.run_id} was begun with something else: {key}: {before} then, {now} now"
                 raise DifferentError(told, HINT)
         self._change(replace(self.info, versions={**self.info.versions, **known}))
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from pinchpoint.bench.builder import describe, plan
 from pinchpoint.dut import nics, vm_ends
+from pinchpoint.dut.captures import capture_facts
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.setup import EngineEnd, Setup, prepare
 from pinchpoint.engine.process import find_engine
@@ -81,7 +82,7 @@ def planned(
     engine = [find_engine(machines.opened(here))] if scenario.has_engine_at(here) else []
     setup = plan_bench(scenario, machines)
     task.note_plan(scenario.name, tuple(planned_lines(setup)))
-    task.note_facts({**setup.facts, **setup.bench.facts()})
+    task.note_facts({**setup.facts, **setup.bench.facts(), **capture_facts(scenario, machines.opened(here))})
     return setup, engine
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pinchpoint.bench.actions import named_after
 from pinchpoint.bench.builder import Builder, clean
 from pinchpoint.bench.journal import Journal, journals, machine_lock, read
 from pinchpoint.bench.resource import Command, RunDirectory, TextFile
@@ -99,6 +100,15 @@ def test_clean_removes_by_name_what_another_version_built_and_says_what_it_did_n
     assert "version 2" in said
     assert line.split('"')[9] in said
     assert clean(Local(), state).failures == ()
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_files_that_a_guest_was_to_copy_are_found_by_name(tmp_path, there):
+    class Machine(Local):
+        def exists(self, path):
+            return there and path == "/tmp/pinchpoint-b1"
+
+    assert (RunDirectory("/tmp/pinchpoint-b1") in named_after("b1", tmp_path, Machine())) is there
 
 
 def test_a_live_runs_journal_cannot_be_taken_over(tmp_path):

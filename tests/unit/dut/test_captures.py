@@ -1,13 +1,15 @@
 """Captures that streams replay are looked at before anything is built."""
 
+import hashlib
 import json
 
 import pytest
 from support import scenario_text
 
 from pinchpoint.dut import captures
-from pinchpoint.dut.captures import check_captures
+from pinchpoint.dut.captures import capture_facts, check_captures
 from pinchpoint.host.interface import CommandFailed, Host
+from pinchpoint.host.local import Local
 from pinchpoint.model.errors import InputError
 from pinchpoint.scenario import parse
 
@@ -52,3 +54,13 @@ def test_what_the_engine_finds_wrong_is_wrong_input_in_its_words():
 def test_frames_longer_than_the_scenario_says_are_refused():
     with pytest.raises(InputError, match=r"stream\[1\].pcap: /tmp/web.pcap: expected frames of at most 600 bytes"):
         check_captures(REPLAY, Engine(601))
+
+
+def test_a_capture_is_known_by_its_content(tmp_path):
+    file = tmp_path / "web.pcap"
+    replay = parse(scenario_text(more=f'pcap = "{file}"'), "x.toml")
+    assert capture_facts(replay, Local()) == {f"capture {file}": "unreadable"}
+    for content in (b"one", b"two"):
+        file.write_bytes(content)
+        assert capture_facts(replay, Local()) == {f"capture {file}": f"sha256 {hashlib.sha256(content).hexdigest()}"}
+    assert capture_facts(parse(scenario_text(), "x.toml"), Local()) == {}

@@ -127,6 +127,12 @@ def test_versions_and_hosts_of_two_runs_are_compared():
     ]
 
 
+def test_a_capture_that_was_written_over_differs():
+    sides = [run_info([PLAIN], versions={"capture /web.pcap": f"sha256 {digest}"}) for digest in ("aa", "bb")]
+    (difference,) = differences.between(*(side.scenarios[0] for side in sides), ({}, {}), (sides[0], sides[1])).versions
+    assert (difference.what, difference.a, difference.b) == ("capture /web.pcap", "sha256 aa", "sha256 bb")
+
+
 def test_a_fact_of_the_host_that_one_run_lacks_was_not_recorded():
     older, newer = run_info([PLAIN], host={"kernel": "6.1"}), run_info([PLAIN], host={"kernel": "6.1", "turbo": "on"})
     (difference,) = differences.between(older.scenarios[0], newer.scenarios[0], ({}, {}), (older, newer)).host

@@ -1,5 +1,6 @@
 """packaging/build-wheel and packaging/offline, without building or downloading: arguments; drivers in the wheel."""
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -11,8 +12,9 @@ PACKAGING = ROOT / "packaging"
 DRIVERS = "virtio memif null tap pcap af_xdp e1000 igc ixgbe i40e ice iavf vmxnet3 ena"
 
 
-def ended(program, *words):
-    done = subprocess.run([PACKAGING / program, *words], capture_output=True, text=True, timeout=60, check=False)
+def ended(program, *words, **more):
+    told = {"capture_output": True, "text": True, "timeout": 60, "check": False}
+    done = subprocess.run([PACKAGING / program, *words], **told, **more)
     return done.returncode, done.stderr
 
 
@@ -29,6 +31,28 @@ def test_a_wheel_that_is_not_there_and_a_folder_that_is_are_refused(tmp_path):
     (tmp_path / "x.whl").write_bytes(b"")
     code, said = ended("offline", str(tmp_path / "x.whl"), str(tmp_path))
     assert code == 2 and "exists already" in said
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_folder_for_other_machines_is_there_once_it_is_whole(tmp_path, code):
+    stubs, place, work = tmp_path / "stubs", tmp_path / "place", tmp_path / "work"
+    for folder in (stubs, work):
+        folder.mkdir()
+    in_their_place = {
+        "python3": 'mkdir -p "$3/bin"; echo "#!/bin/sh" >"$3/bin/pip"; chmod +x "$3/bin/pip"',  # -m venv FOLDER
+        "apt-get": f"exit {code}",
+        "dpkg-scanpackages": "echo Package: none",
+    }
+    for program, script in in_their_place.items():
+        (stubs / program).write_text(f"#!/bin/sh\n{script}\n")
+        (stubs / program).chmod(0o755)
+    (tmp_path / "x.whl").write_bytes(b"")
+    environment = {**os.environ, "PATH": f"{stubs}:{os.environ['PATH']}", "TMPDIR": str(work)}
+    assert ended("offline", str(tmp_path / "x.whl"), str(place / "new"), env=environment)[0] == code
+    assert [folder.name for folder in place.iterdir()] == ([] if code else ["new"])
+    assert list(work.iterdir()) == []
+    if not code:
+        assert {made.name for made in (place / "new").iterdir()} == {"wheels", "packages", "install"}
 
 
 def test_the_scripts_are_shell_and_so_is_the_one_that_is_written():

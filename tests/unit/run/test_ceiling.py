@@ -140,6 +140,14 @@ def test_other_headers_are_another_ceiling_and_plain_streams_keep_their_key():
     ]
 
 
+def test_a_capture_of_other_content_is_another_ceiling(tmp_path):
+    file, keys = tmp_path / "web.pcap", []
+    for content in (b"one", b"two", b"one"):
+        file.write_bytes(content)
+        keys.append(key_of(parse(scenario_text(more=f'pcap = "{file}"'), "x.toml"), "1.0", Local()))
+    assert keys[0] == keys[2] != keys[1]
+
+
 def test_how_values_follow_each_other_is_another_ceiling():
     texts = (
         'udp_dst = "1-9"', "udp_dst = [1, 9]", 'udp_dst = { random = "1-9", count = 5 }', "burst_frames = 32",

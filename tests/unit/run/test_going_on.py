@@ -27,10 +27,8 @@ from pinchpoint.store.folder import RunFolder
 class Bench:
     """In place of real ones: what each unit does, and which were run."""
 
-    def __init__(
-        self, errors=None, lacking=None, rate=lambda levels: 1e6, before=lambda unit: None, lost=(), ovs="3.1.0"
-    ):
-        self.lost, self.ovs = lost, ovs
+    def __init__(self, errors=None, lacking=None, rate=lambda levels: 1e6, before=lambda unit: None, lost=(), **facts):
+        self.lost, self.facts = lost, {"switch ovs_version": "3.1.0", **facts}
         self.errors, self.lacking, self.rate, self.before = errors or {}, lacking or {}, rate, before
         self.ran = []
 
@@ -38,7 +36,7 @@ class Bench:
         self.before(unit)
         self.ran.append(unit.name)
         task.note_plan(unit.name, (f"make {unit.name}",))
-        task.note_facts({"switch ovs_version": self.ovs})
+        task.note_facts(self.facts)
         if unit.name in self.errors:
             raise self.errors[unit.name]
         if unit.name in self.lost:
@@ -164,13 +162,14 @@ def test_units_that_end_in_order_without_a_figure_are_failures_like_any_other(tm
         run(folder_of(tmp_path, [sweep(factor([1]))]), Bench(lost={"g-rules-1"}))
 
 
-def test_a_run_is_not_resumed_with_another_switch(tmp_path):
+@pytest.mark.parametrize("fact", ["switch ovs_version", "capture /web.pcap"])
+def test_a_run_is_not_resumed_with_another_switch_or_capture(tmp_path, fact):
     folder = folder_of(tmp_path, [THREE])
     with pytest.raises(Interrupted):
-        run(folder, Bench(errors={"g-rules-2": Interrupted("interrupted")}))
-    with pytest.raises(InputError, match=r"switch ovs_version: 3\.1\.0 then, 3\.3\.0 now"):
-        run(folder, Bench(ovs="3.3.0"))
-    assert folder.read_info().versions["switch ovs_version"] == "3.1.0"
+        run(folder, Bench(errors={"g-rules-2": Interrupted("interrupted")}, **{fact: "one"}))
+    with pytest.raises(InputError, match=f"{fact}: one then, another now"):
+        run(folder, Bench(**{fact: "another"}))
+    assert folder.read_info().versions[fact] == "one"
 
 
 def test_a_success_between_failures_starts_the_count_anew(tmp_path):

@@ -333,3 +333,12 @@ def test_building_under_traffic_asks_when_frames_take_a_rule_and_what_was_blocke
 def test_the_studies_use_every_measure():
     used = {scenario.measure.kind for name in NAMES for sweep in loaded(name)[1] for scenario in sweep.scenarios}
     assert used == {measure.name for measure in measures()}
+
+
+def test_a_published_curve_of_other_frames_than_ours_says_so():
+    (curve,) = [curve for curve in loaded("full-nat")[0].published if curve.group == "rates-cores"]
+    scenarios = groups("full-nat")["rates-cores"].scenarios
+    (frame_bytes,) = {stream.frame_bytes for scenario in scenarios for stream in scenario.streams}
+    assert frame_bytes != 64 and curve.title.endswith(
+        f"frames of 64 bytes, the most that it carries; ours have {frame_bytes} bytes"
+    )

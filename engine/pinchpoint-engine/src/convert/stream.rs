@@ -80,6 +80,15 @@ pub(super) fn pacer(
     key: &str,
 ) -> Result<Pacer, ErrorReply> {
     let key = format!("{key}.shape");
+    let Some(rate_fps) = rate_fps else {
+        check(
+            matches!(&request.shape, Shape::Steady {}),
+            key,
+            "expected steady without a rate: any other shape, also a replay at the capture's \
+             times, needs one",
+        )?;
+        return Ok(Pacer::unpaced());
+    };
     let shape = match &request.shape {
         Shape::Steady {} => pacer::Shape::Steady,
         Shape::Bursts { frames } => {
@@ -122,16 +131,7 @@ pub(super) fn pacer(
             seed: Hash::new(request.seed, ARRIVALS | u64::from(id)).number(0),
         },
     };
-    if let Some(rate_fps) = rate_fps {
-        return Ok(Pacer::paced(rate_fps, duration_s, phase).shaped(shape));
-    }
-    let steady = shape == pacer::Shape::Steady;
-    check(
-        steady,
-        key,
-        "expected steady: a stream without a rate has no shape",
-    )?;
-    Ok(Pacer::unpaced())
+    Ok(Pacer::paced(rate_fps, duration_s, phase).shaped(shape))
 }
 
 /// The ports that expect a stream: they can receive.

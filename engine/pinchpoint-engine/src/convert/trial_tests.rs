@@ -31,18 +31,18 @@ fn stream(id: usize, tx: &str, rate_fps: f64) -> Value {
            "tracked_flows": 0})
 }
 
-fn planned(streams: &[Value]) -> Plan {
+fn planned(streams: &[Value]) -> Result<Plan, ErrorReply> {
     let request = json!({"trial": "t", "epoch": 1, "duration_s": 10.0, "drain_s": 0.1,
         "sample_interval_s": null, "probe_cores":[], "quiet_within_s": 0.0,
         "verify_checksums": true, "tx_burst": 64, "latency_every": 1, "loopback": false,
         "capture": null, "slices": null, "streams": streams});
     let request: RunRequest = serde_json::from_value(request).unwrap();
-    plan(&request, &known(&["left", "other", "right"]), &[0]).unwrap()
+    plan(&request, &known(&["left", "other", "right"]), &[0])
 }
 
 /// What each stream offers when the engine comes back after a second.
 fn caught_up(streams: &[Value]) -> Vec<u64> {
-    let mut plan = planned(streams);
+    let mut plan = planned(streams).unwrap();
     let pacers = plan.workers[0].streams.iter_mut();
     pacers
         .map(|stream| stream.pacer.due(1_000_000_000, u64::MAX))
@@ -66,4 +66,19 @@ fn a_share_follows_the_rate_and_another_port_has_a_budget_of_its_own() {
         stream(3, "other", 1e6),
     ];
     assert_eq!(caught_up(&streams), [191, 63, 1, 256]);
+}
+
+#[test]
+fn a_shape_without_a_rate_is_refused_and_a_replay_is_told_that_it_needs_one() {
+    for shape in [json!({"captured": {}}), json!({"poisson": {}})] {
+        let mut unpaced = stream(0, "left", 1.0);
+        unpaced["rate"] = Value::Null;
+        unpaced["shape"] = shape;
+        let told = planned(&[unpaced]).err().unwrap().message;
+        assert!(told.starts_with("streams[0].shape: "), "{told}");
+        assert!(
+            told.contains("a replay at the capture's times, needs one"),
+            "{told}"
+        );
+    }
 }
