@@ -1,10 +1,11 @@
 """Captures that streams replay: the engine looks at them before anything is built."""
 
 import json
+from hashlib import sha256
 
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host.interface import CommandFailed, Host
-from pinchpoint.model.errors import InputError, PinchpointError
+from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Scenario
 
 
@@ -30,8 +31,8 @@ def check_captures(scenario: Scenario, host: Host) -> None:
 def content(path: str, host: Host) -> str:
     """What identifies a capture, whoever has written over its file; "unreadable" where that cannot be told now."""
     try:
-        return f"sha256 {host.run(['sha256sum', path]).split()[0]}"
-    except PinchpointError:
+        return f"sha256 {sha256(host.read_bytes(path)).hexdigest()}"
+    except OSError:
         return "unreadable"
 
 
