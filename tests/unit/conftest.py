@@ -9,9 +9,9 @@ import pytest
 
 # What every Debian has, to stand for programs that a test starts and stops; and what reads the man pages.
 ESSENTIAL = """
-    awk bash cat chmod cp cut dirname dpkg-deb du echo env find flock grep head id kill ln ls mkdir mkfifo mktemp mv nice
-    readlink realpath rm rmdir sed setsid sh sleep sort stat tail tar taskset tee timeout touch tr true uname wc xargs yes
-    groff grotty preconv soelim tbl troff
+    awk bash cat chmod cp cut dirname dpkg-deb du echo env find flock grep head id kill ln ls mkdir mkfifo mktemp mv
+    nice readlink realpath rm rmdir sed setsid sh sleep sort stat tail tar taskset tee timeout touch tr true uname wc
+    xargs yes groff grotty preconv soelim tbl troff
 """
 
 
