@@ -63,7 +63,7 @@ def test_its_limits_are_read_back_and_a_flush_empties_its_table():
         setup, live, load = bench.setup, bench.live, Load(90, 200.0, 1, 20.0)
         ends = [setup.bench.attachment(number, port).word for number, port in enumerate(bench.scenario.ports)]
         dpdk = Dpdk(setup.engine.eal_args, 1024)
-        argv = command(bench.engine, 0, ends, bench.scenario.service, load, dpdk)
+        argv = command(bench.engine, (0,), ends, bench.scenario.service, load, dpdk)
         told = connect(Local(), argv, setup.places.environment, load).client
         balancer = live.balancer()
         limits = {limit.resource: (limit.size, limit.held_s) for limit in balancer.limits()}
