@@ -33,7 +33,7 @@ pub(crate) struct Datagrams<'a> {
     latest_ns: u64,
 }
 
-/// The connection of a datagram and whether it was sent in the window; none if it is none of ours.
+/// The connection of a datagram and whether it was sent in the window; `None` for a foreign datagram.
 pub(crate) fn read(datagram: &[u8]) -> Option<(usize, bool)> {
     let &[a, b, c, d, mark] = datagram.first_chunk::<MARKED>()?;
     Some((u32::from_le_bytes([a, b, c, d]) as usize, mark == 1))

@@ -57,7 +57,7 @@ pub struct Expected {
     pub verify_checksums: bool,
     /// The flows to follow one by one, and how many of the first.
     pub flows: Option<(FlowMap, usize)>,
-    /// Of a replay: what its frames without signature are told by, in order
+    /// Of a replay: the sorted hashes of its frames without signature
     /// ([`invariant`]).
     pub unsigned: Option<Arc<[u64]>>,
 }

@@ -3,9 +3,9 @@
 //! A frame carries a signature where its payload allows it: in the last 18 bytes
 //! of what is behind UDP, TCP or ESP and in echoes of ICMP, if it has as many and
 //! nothing is behind it. These frames are numbered among themselves. All others
-//! are sent as they were captured, and where they arrive they are told from
-//! foreign ones by a hash of what devices leave alone ([`invariant`]): that says
-//! how many came, not which, when, or how often.
+//! are sent as they were captured. The receiver recognises them by a hash of what
+//! devices leave alone ([`invariant`]): it counts how many arrived, not which,
+//! when, or how often.
 //!
 //! Checksums are made right; Ethernet padding and trailers are cut off.
 

@@ -35,7 +35,7 @@ pub struct Part {
     pub horizon: Arc<Horizon>,
     /// The flows to follow one by one, and how many of the first.
     pub flows: Option<(FlowMap, usize)>,
-    /// Of a replay: what its frames without signature are told by, in order.
+    /// Of a replay: the sorted hashes of its frames without signature.
     pub unsigned: Option<Arc<[u64]>>,
 }
 
