@@ -103,13 +103,13 @@ pub fn read(path: &Path, options: &Options) -> Result<Vec<CapturedFrame>, PcapEr
 /// Bytes of the regular file at `path`, at most `limit` of them.
 pub(crate) fn read_file(path: &Path, limit: u64) -> Result<Vec<u8>, String> {
     let text = |error: std::io::Error| error.to_string();
-    let found = fs::metadata(path).map_err(text)?;
+    let metadata = fs::metadata(path).map_err(text)?;
     // Opening a FIFO would wait for its writer.
-    if !found.is_file() {
+    if !metadata.is_file() {
         return Err("not a regular file".to_owned());
     }
     let too_large = || format!("the file is larger than {limit} bytes");
-    if found.len() > limit {
+    if metadata.len() > limit {
         return Err(too_large());
     }
     let mut bytes = Vec::new();

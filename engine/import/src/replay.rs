@@ -146,7 +146,7 @@ pub fn side(
     }
     let (first_ns, span_ns) = (first.time_ns, last.time_ns - first.time_ns);
     let distances = captured.len() as u64 - 1;
-    let mut found = Side {
+    let mut side = Side {
         frames: Vec::new(),
         numbers: Vec::new(),
         offsets_ns: Vec::new(),
@@ -157,15 +157,15 @@ pub fn side(
     };
     for (k, frame) in captured.into_iter().enumerate() {
         if source.is_none_or(|source| source.sent(&frame)) != others {
-            found.offsets_ns.push(frame.time_ns - first_ns);
-            found.numbers.push(k + 1);
-            found.frames.push(frame.bytes);
+            side.offsets_ns.push(frame.time_ns - first_ns);
+            side.numbers.push(k + 1);
+            side.frames.push(frame.bytes);
         }
     }
-    if found.frames.is_empty() {
+    if side.frames.is_empty() {
         return Err(format!("{file}: the capture holds no frame of that side"));
     }
-    Ok(found)
+    Ok(side)
 }
 
 #[cfg(test)]

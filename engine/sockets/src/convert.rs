@@ -155,7 +155,11 @@ pub fn result(trial: String, work: &Workload, outcome: &Outcome) -> SocketsResul
         client: place_facts(outcome.client),
         server: outcome.server.map(place_facts),
         source_ports: outcome.source_ports,
-        runs: outcome.runs.iter().map(|one| run(work, one)).collect(),
+        runs: outcome
+            .runs
+            .iter()
+            .map(|finished| run(work, finished))
+            .collect(),
         transactions_per_s: outcome.transactions_per_s.map(summary),
         goodput_bps: outcome.goodput_bps.map(summary),
     }

@@ -134,7 +134,7 @@ impl Account {
                 NO_STREAM
             } else {
                 let of = streams[index];
-                let latency = known.iter().position(|&one| one == of);
+                let latency = known.iter().position(|&stream| stream == of);
                 let latency = latency.unwrap_or_else(|| {
                     known.push(of);
                     account.record(settings)
@@ -227,8 +227,8 @@ impl Account {
         let has = |stream: &&mut Stream| {
             let known = stream.unsigned.as_deref().unwrap_or_default();
             let expects = !known.is_empty() && stream.rx_ports.contains(&port);
-            let found = |hash: u64| known.binary_search(&hash).is_ok();
-            expects && found(*hash.get_or_insert_with(|| invariant(frame)))
+            let is_known = |hash: u64| known.binary_search(&hash).is_ok();
+            expects && is_known(*hash.get_or_insert_with(|| invariant(frame)))
         };
         let Some(stream) = self.streams.iter_mut().find(has) else {
             return false;

@@ -98,8 +98,8 @@ pub(super) fn serve(args: &ServeArgs, out: &mut File) -> Result<u8, Failure> {
 
 /// The cores that the command line names.
 fn cores<'a>(several: Option<&'a CoreList>, args: &'a StandingArgs) -> &'a [usize] {
-    let one = || args.core.as_slice();
-    several.map_or_else(one, |cores| cores.0.as_slice())
+    let single = || args.core.as_slice();
+    several.map_or_else(single, |cores| cores.0.as_slice())
 }
 
 /// What each core has of the connections; none where there is one core.

@@ -195,8 +195,8 @@ impl Told {
     /// How the loop of each core ran.
     fn lines(&self) -> String {
         let several = self.cores.iter();
-        let one = self.cores.is_empty().then_some(&self.ran);
-        let lines = several.chain(one).map(|ran| ran.line() + "\n");
+        let single = self.cores.is_empty().then_some(&self.ran);
+        let lines = several.chain(single).map(|ran| ran.line() + "\n");
         lines.collect::<Vec<_>>().concat()
     }
 

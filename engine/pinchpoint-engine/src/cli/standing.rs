@@ -195,11 +195,11 @@ fn link(workers: &mut [Vec<WorkerPort>], longest: usize) {
         port: AnyPort::Mem(port),
         answers: HashMap::new(),
     };
-    for one in 0..workers.len() {
-        for other in one + 1..workers.len() {
+    for first in 0..workers.len() {
+        for second in first + 1..workers.len() {
             let (there, back) = mem::pair_of(LINK_FRAMES, longest);
-            workers[one].push(port(other, there));
-            workers[other].push(port(one, back));
+            workers[first].push(port(second, there));
+            workers[second].push(port(first, back));
         }
     }
 }

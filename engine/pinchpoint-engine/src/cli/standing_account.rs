@@ -65,18 +65,18 @@ impl Ran {
         }
     }
 
-    /// Of several cores, as that of one: the shares are those of the busiest core, times away and gaps
-    /// the longest; gaps and turns are added up. None of none.
+    /// Several cores as one account: the shares of the busiest core, the longest times away and gaps,
+    /// the sums of gaps and turns. `None` without a core.
     pub(super) fn of_all(all: &[Self]) -> Option<Self> {
-        let busier = |one: &&Self, other: &&Self| one.busy_share.total_cmp(&other.busy_share);
+        let busier = |a: &&Self, b: &&Self| a.busy_share.total_cmp(&b.busy_share);
         let mut whole = all.iter().max_by(busier)?.clone();
-        whole.turns = all.iter().map(|one| one.turns).sum();
-        whole.gaps.count = all.iter().map(|one| one.gaps.count).sum();
-        whole.gaps.total_s = all.iter().map(|one| one.gaps.total_s).sum();
-        for one in all {
-            whole.elapsed_s = whole.elapsed_s.max(one.elapsed_s);
-            whole.longest_away_s = whole.longest_away_s.max(one.longest_away_s);
-            whole.gaps.longest_s = whole.gaps.longest_s.max(one.gaps.longest_s);
+        whole.turns = all.iter().map(|core| core.turns).sum();
+        whole.gaps.count = all.iter().map(|core| core.gaps.count).sum();
+        whole.gaps.total_s = all.iter().map(|core| core.gaps.total_s).sum();
+        for core in all {
+            whole.elapsed_s = whole.elapsed_s.max(core.elapsed_s);
+            whole.longest_away_s = whole.longest_away_s.max(core.longest_away_s);
+            whole.gaps.longest_s = whole.gaps.longest_s.max(core.gaps.longest_s);
         }
         Some(whole)
     }
