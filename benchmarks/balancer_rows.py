@@ -40,6 +40,7 @@ ROUNDS = 3
 CORE = 0  # of both ends; the balancer's is 1
 CONNECTIONS = 64  # of wrk, under way at the same time
 SETTLE_S, SMOKE_S, STEADY_S = 0.5, 1.0, 4.0
+SEARCH_S = 8.0  # of traffic, in trials of half a second: no interval follows from a few
 LEAST, MOST = 0.9, 1.3  # of the peer's rate
 COMPLETED = "completed rate"
 # Keys of [dut], of [service], and tables, by kind; a table of 65,536 places is as large as in the study.
@@ -68,7 +69,7 @@ _ERRORS = re.compile(r"Socket errors: connect (\d+), read (\d+), write (\d+), ti
 def scenario(kind: str, seconds: float) -> Scenario:
     """Of one balancer; loads of the completed rate last for `seconds`."""
     dut, service, more = KINDS[kind]
-    tables = TABLE.format(search_s=2 * seconds, steady_s=seconds) + more
+    tables = TABLE.format(search_s=SEARCH_S, steady_s=seconds) + more
     local = ONE if kind == "envoy" else FOUR
     text = SCENARIO.format(measure="connections", kind=kind, dut=dut, local=local, service=service, tables=tables)
     return parse(text, f"{kind}.toml")
