@@ -1,7 +1,7 @@
 """`make bench-referee`: published NDRs of a real switch against a referee that the search never sees.
 
-After each trial of a search, some trials of random loads from a preset range are made, in a phase of their own. Of
-those, the load at which half lose, by isotonic regression, with a bootstrap interval, is what should be published.
+After each trial of a search, some trials of random loads from a preset range are made, in a phase of their own. The
+range stands still during a run: one that followed the search would try low loads while the device is slow. Of those, the load at which half lose, by isotonic regression, with a bootstrap interval, is what should be published.
 """
 
 import argparse
@@ -43,8 +43,7 @@ SCENARIOS = (
     STUDIES / "devices" / "8-nft.toml",
 )
 RUNS = 4
-PILOT_S = 4.0  # traffic of the search that presets the referee's range
-RANGE = (0.75, 1.25)  # of the pilot's NDR: loads of the referee, drawn evenly
+RANGE = (0.75, 1.25)  # of the NDR of the search before: loads of the referee, drawn evenly
 EACH = 3  # referee's trials after each trial of a search
 AT_LEAST = 220  # of the referee's trials in a run
 NEAR, NEEDED = (0.8, 1.2), 150  # times the published NDR: the trials there that a referee needs
@@ -137,11 +136,11 @@ def measure(scenario: Scenario, runs: int, at_least: int) -> list[Outcome]:
         bench = Standing(setup, setup.bench.open(), [find_engine(Local())], Task(), time.monotonic())
         with measuring(bench) as measurer, kept_off(setup.scenario.dut.cpus, Local()):
             warm_up(scenario, measurer)
-            pilot = replace(scenario.search, max_traffic_s=min(PILOT_S, scenario.search.max_traffic_s))
-            about = find_rates(_search(measurer), pilot, time.monotonic).rates[0]
-            about_fps = about.quoted_fps or about.upper_fps or scenario.search.max_load_fps / 2
+            pilot = find_rates(_search(measurer), scenario.search, time.monotonic).rates[0]
+            about_fps = pilot.quoted_fps or pilot.upper_fps or scenario.search.max_load_fps / 2
             for run in range(1, runs + 1):
                 outcomes.append(_run(scenario, measurer, about_fps, run, at_least))
+                about_fps = outcomes[-1].ndr[1] or about_fps
                 print(f"{scenario.name}, run {run}: {_brief(outcomes[-1])}", file=sys.stderr)
     return outcomes
 
