@@ -1,7 +1,8 @@
 """`make bench-referee`: published NDRs of a real switch against a referee that the search never sees.
 
 After each trial of a search, some trials of random loads from a preset range are made, in a phase of their own. The
-range stands still during a run: one that followed the search would try low loads while the device is slow. Of those, the load at which half lose, by isotonic regression, with a bootstrap interval, is what should be published.
+range stands still during a run: one that followed the search would try low loads while the device is slow. Of those,
+the load at which half lose, by isotonic regression, with a bootstrap interval, is what should be published.
 """
 
 import argparse
