@@ -16,6 +16,7 @@ from pinchpoint.model.result import Limit
 
 NOTABLE: Final = 0.1  # of the losses, or of a thread's time: what explains less is not suspected
 MOST: Final = 0.5
+SEEN: Final = 0.001  # of the frames: what fewer of them do says nothing
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from statistics import median
 import numpy as np
 
 from pinchpoint.model import result, units
-from pinchpoint.model.measurement import Interval
+from pinchpoint.model.measurement import Interval, fewest_for_interval
 from pinchpoint.model.result import Band, Ceiling, LossFloor, Moment, Rate, RateStatus
 from pinchpoint.model.scenario import Search, SearchMethod
 from pinchpoint.model.trial import OVERLOADED, Cause, Trial
@@ -36,7 +36,7 @@ WANTED = 2  # trials on either side of a rate, for which the last of a budget is
 BESIDE_EVERY, PDR_EVERY, HALF_EVERY = 3, 3, 8  # trials; a PDR needs fewer, since what it loses also says how much
 KNOWN_EVERY = 3  # turns of a rate that is known exactly enough: whether it still is
 HALF, NEARLY = 0.5, 0.8  # of a rate: loads that show what is lost far below it
-FEWEST = 6  # usable trials: of fewer, the ends are no 95 % interval of a median (2 / 2^5)
+FEWEST = fewest_for_interval()  # usable trials
 ESTIMATED = 2 * FEWEST  # usable trials from which there is an estimate that loads are taken beside of
 QUIET = PDR_EVERY * (FEWEST + 1) + 1  # usable trials before an early end: FEWEST of a PDR's own after the first one
 RECENT = 2  # trials that an estimate, of which loads are shares, may be old: it moves by less than loads differ
