@@ -322,7 +322,7 @@ def table_columns(curve: Curve) -> tuple[str, ...]:
     """The metrics of the curve's table: what was looked for, then what explains it."""
     names, wanted = metric_names(curve), curve_figures.main_metrics(curve)
     refused = dict.fromkeys(name for point in curve.points for name in point.notes if name and name not in names)
-    if curve.measure == "rates":
+    if registry.is_search(curve.measure):
         rates = set(filter(is_rate, (*wanted, *refused)))
         wanted = tuple(sorted(rates or {*wanted, *refused} - {MRR}, key=lambda name: (name != "NDR", name)))
         if RELATIVE in (*names, *refused):

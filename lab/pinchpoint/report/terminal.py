@@ -53,8 +53,8 @@ def render_table(result: RunResult, info: RunInfo | None = None) -> Group:
         parts.append(draw(view.original.conclusions))
     for why in view.why:
         parts += [_why(why), *_profile(why.profile)]
-    rates = [section for section in view.plain if section.result and section.result.measure == "rates"]
-    others = [section for section in view.plain if section.result and section.result.measure != "rates"]
+    rates = [section for section in view.plain if section.is_search]
+    others = [section for section in view.plain if section.result and not section.is_search]
     if rates or not (others or view.curves):
         parts.append(_Rates(rates))
     for section in others:

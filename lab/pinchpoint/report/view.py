@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from pinchpoint.measure import registry
 from pinchpoint.model import units
 from pinchpoint.model.causes import CYCLES, LOSS, Branch, Experiment, Explanation, Standing, Suspicion, Tried
 from pinchpoint.model.effective import by_name, group_of, table_in
@@ -213,6 +214,11 @@ class ScenarioView:
     asked_width: float | None = None  # of the rates' intervals, relative to their upper ends; None: not known
 
     @property
+    def is_search(self) -> bool:
+        """Whether its numbers are NDR and PDRs of frames."""
+        return self.result is not None and registry.is_search(self.result.measure)
+
+    @property
     def trust(self) -> tuple[int, int]:
         """How many of the reasons to trust its numbers hold, of how many: a warning is one that does not."""
         return sum(check.good for check in self.checks), len(self.checks) + len(self.warnings)
@@ -220,7 +226,7 @@ class ScenarioView:
     @property
     def too_wide(self) -> str:
         """That the interval of its first rate is no reason to trust it; empty otherwise."""
-        searched = self.rates[:1] if self.result and self.result.measure == "rates" else ()
+        searched = self.rates[:1] if self.is_search else ()
         wide = (rate for rate in searched if words.too_wide(rate, self.asked_width))
         return next((words.interval_check(rate, self.asked_width).text for rate in wide), "")
 
