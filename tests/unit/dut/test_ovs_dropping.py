@@ -181,6 +181,9 @@ def test_what_is_in_force_is_not_advised(one_in, advised):
     assert suspicion.cause == "many-flows"
     assert ("emc_insert_inv_prob = 0" in suspicion.mend) is advised
     assert "dut.smc = true" in suspicion.mend
+    told = likely(Signs(values), DEVICE, in_force, in_service=True)[0].mend
+    assert ("emc-insert-inv-prob=0" in told) is advised
+    assert "smc-enable=true" in told
 
 
 def test_queues_that_the_switch_balances_itself_are_not_to_be_balanced_by_it():
