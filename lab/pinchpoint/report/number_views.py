@@ -294,6 +294,7 @@ class CurveView:
     all_columns: tuple[str, ...]  # empty: no more than `columns`
     unmeasured: tuple[tuple[str, str], ...]  # which points, why not
     unseen: str  # where the datapath saw a factor least; empty if it saw all
+    definitions: tuple[str, ...] = ()  # what the rates in its columns mean, with the length of their trials
 
     @property
     def nothing(self) -> tuple[str, ...]:

@@ -198,7 +198,8 @@ def _curve(view: CurveView) -> list[RenderableType]:
     table = curve_table(view)
     left_out = [column for column in table.columns if column.key == "metric"][_MOST_COLUMNS:]
     shown = [column for column in table.columns if column.key != "repeats" and column not in left_out]
-    return [draw(table, shown), *([_below([caution(view.unseen)])] if view.unseen else [])]
+    lines = [*([caution(view.unseen)] if view.unseen else []), *(Text(line, style="dim") for line in view.definitions)]
+    return [draw(table, shown), *([_below(lines)] if lines else [])]
 
 
 def _figure(view: FigureView) -> list[RenderableType]:

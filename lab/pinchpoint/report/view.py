@@ -298,11 +298,18 @@ def run_view(
     measurements: Sequence[Measurement] = (),
 ) -> RunView:
     """The view of a run, of which the result may be all that is known."""
-    curves = curve_views(result.curves, info.study if info else None)
+    curves = tuple(_defined(view, result) for view in curve_views(result.curves, info.study if info else None))
     sections = _scenarios(result, info, trials, measurements)
     why = tuple(why_view(explanation, result.profiles) for explanation in result.explanations)
     original, method = original_view(result, info.study if info else None), words.method(result)
     return RunView(result.run_id, result.finished, result.findings, curves, sections, method, why, original)
+
+
+def _defined(view: CurveView, result: RunResult) -> CurveView:
+    """With what the rates in its columns mean: those of different trial lengths are not compared."""
+    points = (point for point in result.scenarios if point.group == view.curve.group)
+    shown = [rate for point in points for rate in point.rates if rate.name in view.columns]
+    return replace(view, definitions=words.definitions(shown))
 
 
 def _scenarios(
