@@ -251,6 +251,14 @@ def _notes(request: ComparisonRequest, a: ByRepeat, b: ByRepeat, metrics: Sequen
     judged = len({metric.metric for metric in metrics if metric.judged})
     if judged > 1:
         yield f"{judged} metrics judged: each alone errs in 5 % of the cases in which there is no difference"
+    yield from meanings(metrics, (*a.values(), *b.values()))
+
+
+def meanings(metrics: Sequence[MetricComparison], results: Sequence[ScenarioResult]) -> Iterator[str]:
+    """What each rate that is judged means: the length of its trials stands beside it."""
+    for name in dict.fromkeys(metric.metric for metric in metrics if metric.judged):
+        for meaning in sorted({result.definition_of(name) for result in results} - {""}):
+            yield f"{name}: {meaning}"
 
 
 def refused(metric: str, unit: str, why: str, is_judged: bool = True) -> MetricComparison:
