@@ -458,6 +458,7 @@ MADE_IN = {
     "Bracket": {"measure/standing.py"},
     "ResultWarning": {"model/warning.py"},
     "Judgement": {"account/validity.py"},
+    "LoadJudgement": {"account/validity.py"},
     "EngineResult": {"engine/trials.py", "engine/multi_engine.py"},
 }
 
