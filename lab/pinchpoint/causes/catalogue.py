@@ -28,6 +28,7 @@ _BY_RULES = Lost((DropKind.RULE,), NOTABLE)
 _UNNAMED_RULE = Is(Sign.RULES_NAMED, below=MOST)
 _MIRRORED = Is(Sign.MIRRORED_TO, at_least=NOTABLE)
 _NO_PLACE = Is(Sign.TRACKED_OF_LIMIT, at_least=EXHAUSTED)
+_COUNTED_PLACES = (Sign.TRACKED, Sign.TRACKING_LIMIT)
 _RECEIVE = (DropKind.RECEIVE_RING, DropKind.KERNEL_QUEUE)
 _LOST_IN_FRONT = Lost(_RECEIVE, MOST)
 _LOST_IN_RING = Lost((DropKind.RECEIVE_RING,), MOST)
@@ -123,12 +124,12 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "raise the limit, or shorten the time-outs of connections",
         Try(Experiment.LARGE_TRACKING_LIMIT, "every connection finds a place, and the rate changes"),
         # The table is full or it is not: how much of the time goes into connections that find no place is not counted.
-        explains=lambda signs: 1.0, slows=False),
+        explains=lambda signs: 1.0, slows=False, shows=_COUNTED_PLACES),
     Cause("tracked-drop", "a rule that drops what connection tracking marked invalid or had no room for",
         (_BY_RULES, Is(Sign.RULES_NAMED, at_least=MOST), Is(Sign.DROPS_OF_TRACKING, at_least=MOST)),
         "see the limit of the zone's connections, their states and their time-outs",
         Try(Experiment.NO_TRACKING, "no frame is dropped by the rule, and the rate rises"),
-        shows=(Sign.TRACKED_OF_LIMIT,)),
+        shows=(Sign.TRACKED_OF_LIMIT, *_COUNTED_PLACES)),
     Cause("flow-limit", "the limit of datapath flows",
         (Is(Sign.FLOWS_OF_LIMIT, at_least=FLOWS_FULL), Is(Sign.SLOW_PATH, at_least=SEEN)),
         "raise the limit, or match fewer fields so that fewer flows are made",
