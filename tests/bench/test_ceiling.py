@@ -9,11 +9,11 @@ import pytest
 from bench_tools import FORWARD, STATE, run, start, wait_for
 
 from pinchpoint.bench.journal import machine_lock
-from pinchpoint.causes.bounds import REACH
 from pinchpoint.engine import process
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.standing import Listener
+from pinchpoint.model.result import CEILING_ERROR
 from pinchpoint.run import ceiling
 from pinchpoint.scenario import load
 
@@ -63,7 +63,7 @@ def test_the_engine_joined_to_itself_has_a_ceiling_and_frames_come_back(
         (measured_ceiling,) = ceiling.CeilingTest(Machines(Local()), process.version, file).measured_now(
             load(path), Listener()
         )
-    assert LIMIT_FPS * (1 - REACH) <= measured_ceiling.fps <= LIMIT_FPS
+    assert LIMIT_FPS * (1 - CEILING_ERROR) <= measured_ceiling.fps <= LIMIT_FPS
     assert measured_ceiling.received_fps > 0
     assert f"towards ovs {datapath}" in measured_ceiling.key
     again = run("ceiling", path, "--json", env=environment)

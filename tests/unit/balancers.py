@@ -10,8 +10,9 @@ from typing import get_type_hints
 from support import RULES
 
 from pinchpoint.account.exhausted import Seen
+from pinchpoint.account.validity import LoadJudgement, judge_load
 from pinchpoint.engine.connections import SAMPLED_S, Account, Client, PortCounts, Sample, Sources, Times
-from pinchpoint.measure.served import Flush, Judged, Opened, judge
+from pinchpoint.measure.served import Flush, Opened
 from pinchpoint.measure.standing import Task
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.limits import Limit, Resource
@@ -78,9 +79,9 @@ class Opener:
         account = Account(load.opening_s + load.hold_s, client, (), busy, ports=ports, samples=samples)
         observed = {REFUSED: refused, SLOW: slow}
         seen = Seen(account, observed, (), load.opening_s + load.hold_s)
-        judged = judge(seen, RULES)
+        judged = judge_load(seen, RULES)
         if phase == self.disturbed:
-            judged = Judged(TrialValidity.NOISY_HOST, opened, "others had the engine's core")
+            judged = LoadJudgement(TrialValidity.NOISY_HOST, opened, "others had the engine's core")
         load_made = Opened(load, judged, seen)
         identity = f"m-{len(self.measurements) + 1:04d}"
         validity, told = judged.validity, {"phase": phase}

@@ -4,7 +4,8 @@ import math
 
 import numpy as np
 
-from pinchpoint.stats.alternating import LIMITED, SIDES, Alternation, Tried
+from pinchpoint.model.duet import SIDES
+from pinchpoint.stats.alternating import LIMITED, Alternation, Tried
 
 LOW_FPS, HIGH_FPS = 1e4, 20e6
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from simulated import SimulatedInstrument, Truth
 
 from pinchpoint.account.validity import judge
+from pinchpoint.dut import registry
 from pinchpoint.engine.instrument import EngineResult, TrialRequest
 from pinchpoint.model.scenario import Range, Scenario, Search, SearchMethod, Stream, Validity
 from pinchpoint.model.trial import Drop, Hop, Ledger, Sample, Trial, Witness
@@ -56,7 +57,10 @@ ipv4_dst = "198.19.0.1-198.19.0.20"
 {more}
 """
 
-ONLY_SERVED = ("dpvs", "envoy", "haproxy", "ipvs", "nginx", "xdp")  # kinds that do nothing but balance a service
+ONLY_SERVED = tuple(
+    kind for kind in registry.kinds() if (can := registry.device(kind).keys.services) and can.is_required
+)
+"""Kinds that do nothing but balance a service."""
 SERVED = """
 [service]
 address = "10.0.0.100"

@@ -395,6 +395,24 @@ def test_no_measure_but_the_search_for_rates_is_known_outside_its_own_folder():
             assert not any(others), f"{path.relative_to(PACKAGE)} imports {name}"
 
 
+A_MEASURES_NAME = re.compile(r'\bmeasure(?:ment)?(?:\.kind|"\))? (?:==|!=) "')
+KNOW_A_MEASURE = {  # by its stored word: a format of others has types of its own, definitions and keys are compared
+    *("export/csit.py", "findings/answers.py", "findings/differences.py", "scenario/service_keys.py"),
+    *("report/words.py", "report/trial_figures.py"),
+}
+
+
+def test_what_a_measure_is_like_is_asked_of_what_it_declares():
+    texts = (path for path in PACKAGE.rglob("*") if path.name.endswith((".py", ".j2")))
+    names = {str(path.relative_to(PACKAGE)) for path in texts if A_MEASURES_NAME.search(path.read_text())}
+    assert names == KNOW_A_MEASURE
+
+
+def test_a_measure_that_is_asked_for_by_name_is_noticed():
+    assert A_MEASURES_NAME.search('{% if result.measure != "rates" %}')
+    assert not A_MEASURES_NAME.search('say measure = "rates"')
+
+
 PRODUCT = re.compile(r"\bovs|\bipvs|openvswitch|nftables|testpmd|haproxy|nginx|envoy|dpvs", re.IGNORECASE)
 
 
@@ -439,11 +457,14 @@ MADE_IN = {
     "Measurement": {"measure/standing.py"},
     "Bracket": {"measure/standing.py"},
     "ResultWarning": {"model/warning.py"},
+    "Judgement": {"account/validity.py"},
+    "LoadJudgement": {"account/validity.py"},
+    "EngineResult": {"engine/trials.py", "engine/multi_engine.py"},
 }
 
 
 @pytest.mark.parametrize("name", MADE_IN)
-def test_results_measurements_and_brackets_are_made_in_one_place(name):
+def test_results_brackets_judgements_and_accounts_are_made_in_one_place(name):
     makers = {
         str(path.relative_to(PACKAGE))
         for path in sorted(PACKAGE.rglob("*.py"))

@@ -27,6 +27,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
+from pinchpoint.account.exhausted import Seen, pushed_back
+from pinchpoint.engine.connections import RING
 from pinchpoint.engine.instrument import EngineResult
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
@@ -171,6 +173,40 @@ def from_others_fps(worker: WorkerWitness, workers: Workers, streams: Streams, l
         return _part(worker, workers, stream.rx_port) * (1 - _part(worker, workers, stream.tx_port))
 
     return load_fps * _mean(streams, from_others)
+
+
+@dataclass(frozen=True)
+class LoadJudgement:
+    """The same of a load of connections."""
+
+    validity: TrialValidity
+    due: int  # connections that it was to bear: those that the device did not let in are among them
+    reason: str = ""
+
+
+def judge_load(seen: Seen, rules: Validity) -> LoadJudgement:
+    """Whether a load's account can be used. Raises EngineError where there is none.
+
+    Connections that were not opened in time are the device's failures where it did not take their SYNs, the generator's
+    where its core was busy, and else nobody's: the host gave the core to others.
+    """
+    client = seen.account.of_client()
+    opened, missing = client.opened, client.shortfall
+    due = opened + missing
+    if pushed_back(seen.account):
+        return LoadJudgement(TrialValidity.VALID, due)
+    busy = f"its core was {units.share(seen.busy_share)} busy"
+    figures = f"{missing:,} of {due:,} connections were not opened in time: {busy}"
+    if missing > rules.shortfall_ratio * due and seen.is_generator_full:
+        return LoadJudgement(TrialValidity.GENERATOR_LIMITED, opened, figures)
+    if missing > rules.gap_shortfall_ratio * due:
+        return LoadJudgement(TrialValidity.NOISY_HOST, opened, f"{figures}, and others had it")
+    missed = seen.account.missed
+    if missed and opened > client.completed:
+        validity = TrialValidity.GENERATOR_LIMITED if seen.is_generator_full else TrialValidity.NOISY_HOST
+        words = f"the engine's rings of {RING:,} frames had no place for {missed:,}: {busy}"
+        return LoadJudgement(validity, opened, words)
+    return LoadJudgement(TrialValidity.VALID, opened)
 
 
 def receivers(workers: Workers, streams: Streams) -> list[WorkerWitness]:

@@ -17,13 +17,20 @@ from typing import Final
 from pinchpoint.account.facts import may_be_alike
 from pinchpoint.model import units
 from pinchpoint.model.groups import grouped
-from pinchpoint.model.result import FAR_BELOW_MRR, Ceiling, Limit, PauseGap, Rate, RateStatus, ReceiveRate
+from pinchpoint.model.result import (
+    CEILING_ERROR,
+    FAR_BELOW_MRR,
+    Ceiling,
+    Limit,
+    PauseGap,
+    Rate,
+    RateStatus,
+    ReceiveRate,
+)
 from pinchpoint.model.trial import ThreadLoad, Trial
 
-OVERLOADED: Final = 1.2  # times the rate, offered at least: what a device forwards of less may be all that was asked
+OVERLOAD: Final = 1.2  # times the rate, offered at least: what a device forwards of less may be all that was asked
 TOP: Final = 0.9  # of the highest load: the trials from there on are overloads
-REACH = 0.03
-"""How near to its ceiling a rate may be the generator's own: as exactly as a test of two seconds finds a ceiling."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,7 @@ def overload(trials: Sequence[Trial], rate_fps: float | None) -> Overload | None
     """What the trials at the highest loads show; None where none of them was an overload of that rate."""
     counted = [trial for trial in trials if trial.is_whole and trial.sent_duration_s > 0]
     highest_fps = max((trial.offered_fps for trial in counted), default=0.0)
-    if not rate_fps or highest_fps < OVERLOADED * rate_fps:
+    if not rate_fps or highest_fps < OVERLOAD * rate_fps:
         return None
     top = [trial for trial in counted if trial.offered_fps >= TOP * highest_fps]
     loads = (load for trial in top for load in trial.threads)
@@ -88,23 +95,18 @@ def held_against(rates: Sequence[Rate], ceiling: Ceiling | None, seen_fps: float
 
     Where that is more than the ceiling, the ceiling was only a lower bound and says nothing.
     """
-    if ceiling is None or surpassed(ceiling, seen_fps):
+    if ceiling is None or ceiling.is_surpassed(seen_fps):
         return tuple(rates)
     return tuple(_held(rate, ceiling) for rate in rates)
-
-
-def surpassed(ceiling: Ceiling, seen_fps: float | None) -> bool:
-    """Whether the generator was seen to offer clearly more than its ceiling."""
-    return seen_fps is not None and seen_fps > (1 + REACH) * ceiling.fps
 
 
 def _held(rate: Rate, ceiling: Ceiling) -> Rate:
     quoted = rate.quoted_fps
     told = rate.status in (RateStatus.FOUND, RateStatus.AT_LEAST)
-    if not told or quoted is None or quoted < (1 - REACH) * ceiling.fps:
+    if not told or quoted is None or quoted < (1 - CEILING_ERROR) * ceiling.fps:
         return rate
     reason = (
-        f"generator-limited: within {units.share(REACH)} of the {units.fps(ceiling.fps)} that the engine "
+        f"generator-limited: within {units.share(CEILING_ERROR)} of the {units.fps(ceiling.fps)} that the engine "
         "offers without the device"
     )
     rate = replace(rate, status=RateStatus.AT_LEAST, limited_by=Limit.GENERATOR, reason=reason)

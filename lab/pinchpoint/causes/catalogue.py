@@ -7,7 +7,7 @@ docs/causes.md comes from these rows.
 import math
 from typing import Final
 
-from pinchpoint.causes.signature import MOST, NOTABLE, Any, Cause, Is, Lost, Try, Unless, Weight, lost
+from pinchpoint.causes.signature import HELD_UP, MOST, NOTABLE, SEEN, Any, Cause, Is, Lost, Try, Unless, Weight, lost
 from pinchpoint.model.causes import Experiment, Sign, Signs
 from pinchpoint.model.hops import DropKind, Party
 from pinchpoint.model.limits import SATURATED
@@ -15,6 +15,7 @@ from pinchpoint.model.result import FAR_BELOW_MRR, Limit
 from pinchpoint.model.units import FULL
 
 EXHAUSTED: Final = 0.99  # of a table's places: it is read once, while entries come and go
+FLOWS_FULL: Final = 0.95  # of the limit of flows: idle ones are deleted all the time
 BUSY: Final = Is(Sign.BUSY, at_least=SATURATED)
 HEADROOM: Final = Is(Sign.BUSY, below=SATURATED)
 # What a thread does for each frame bounds what it forwards, also where pauses cost more of the loss-free rate.
@@ -27,6 +28,7 @@ _BY_RULES = Lost((DropKind.RULE,), NOTABLE)
 _UNNAMED_RULE = Is(Sign.RULES_NAMED, below=MOST)
 _MIRRORED = Is(Sign.MIRRORED_TO, at_least=NOTABLE)
 _NO_PLACE = Is(Sign.TRACKED_OF_LIMIT, at_least=EXHAUSTED)
+_COUNTED_PLACES = (Sign.TRACKED, Sign.TRACKING_LIMIT)
 _RECEIVE = (DropKind.RECEIVE_RING, DropKind.KERNEL_QUEUE)
 _LOST_IN_FRONT = Lost(_RECEIVE, MOST)
 _LOST_IN_RING = Lost((DropKind.RECEIVE_RING,), MOST)
@@ -118,18 +120,18 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "give the process that ran out of them more memory (the engine: engine.memory_mb)",
         without_keys="give the process that ran out of them more memory"),
     Cause("tracking-limit", "the limit of tracked connections",
-        (Any((_NO_PLACE, Is(Sign.UNTRACKED, at_least=0.001), Lost((DropKind.TRACKING,), NOTABLE))),),
+        (Any((_NO_PLACE, Is(Sign.UNTRACKED, at_least=SEEN), Lost((DropKind.TRACKING,), NOTABLE))),),
         "raise the limit, or shorten the time-outs of connections",
         Try(Experiment.LARGE_TRACKING_LIMIT, "every connection finds a place, and the rate changes"),
         # The table is full or it is not: how much of the time goes into connections that find no place is not counted.
-        explains=lambda signs: 1.0, slows=False),
+        explains=lambda signs: 1.0, slows=False, shows=_COUNTED_PLACES),
     Cause("tracked-drop", "a rule that drops what connection tracking marked invalid or had no room for",
         (_BY_RULES, Is(Sign.RULES_NAMED, at_least=MOST), Is(Sign.DROPS_OF_TRACKING, at_least=MOST)),
         "see the limit of the zone's connections, their states and their time-outs",
         Try(Experiment.NO_TRACKING, "no frame is dropped by the rule, and the rate rises"),
-        shows=(Sign.TRACKED_OF_LIMIT,)),
+        shows=(Sign.TRACKED_OF_LIMIT, *_COUNTED_PLACES)),
     Cause("flow-limit", "the limit of datapath flows",
-        (Is(Sign.FLOWS_OF_LIMIT, at_least=0.95), Is(Sign.SLOW_PATH, at_least=0.001)),
+        (Is(Sign.FLOWS_OF_LIMIT, at_least=FLOWS_FULL), Is(Sign.SLOW_PATH, at_least=SEEN)),
         "raise the limit, or match fewer fields so that fewer flows are made",
         Try(Experiment.LARGE_FLOW_LIMIT,
             "flows stay in the table, the slow path has nothing to do, and the rate rises"),
@@ -152,7 +154,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         Try(Experiment.FEW_FLOWS, "the flows are learnt once, the slow path has nothing to do, and the rate rises"),
         explains=lambda signs: max(share_of(Sign.SLOW_PATH_TIME)(signs), lost(DropKind.SLOW_PATH)(signs))),
     Cause("recirculation", "more than one pass through the datapath, as connection tracking and tunnels need",
-        (WORKS, Is(Sign.PASSES, at_least=1.1)),
+        (WORKS, Is(Sign.PASSES, at_least=1 + NOTABLE)),
         "track only what must be tracked, and give established connections a rule of their own",
         Try(Experiment.NO_TRACKING, "every frame passes once, and the rate rises"),
         explains=excess_of(Sign.PASSES)),
@@ -173,7 +175,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         Try(Experiment.PLAIN, "no rule is walked, and the rate rises"),
         explains=lambda signs: 1 / (1 + FRAME_IN_RULES / signs.values[Sign.RULES_WALKED])),
     Cause("copies", "each frame is sent more than once",
-        (Is(Sign.COPIES, at_least=1.1),),
+        (Is(Sign.COPIES, at_least=1 + NOTABLE),),
         "name one output port: flooding sends to every port",
         Try(Experiment.ONE_OUTPUT, "one frame leaves for each that enters, and the rate rises"),
         explains=excess_of(Sign.COPIES)),
@@ -209,8 +211,8 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         explains=_of_pauses,
         without_keys="see its log for what it did meanwhile; a longer ring bridges the pause"),
     Cause("preempted", "another process on the forwarding thread's core",
-        (_LOST_IN_FRONT, Any((_WAITS, Is(Sign.WAITED_SHARE, at_least=NOTABLE))), Is(Sign.WAITED_SHARE, at_least=0.01),
-         Unless(Is(Sign.SILENCE, at_least=1.0))),
+        (_LOST_IN_FRONT, Any((_WAITS, Is(Sign.WAITED_SHARE, at_least=NOTABLE))),
+         Is(Sign.WAITED_SHARE, at_least=HELD_UP), Unless(Is(Sign.SILENCE, at_least=1.0))),
         "keep others off the core: isolcpus, cpusets, or another CPU for the thread",
         explains=_of_waits),
     Cause("short-of-ring",

@@ -9,6 +9,7 @@ from typing import Final
 
 from pinchpoint.account import facts
 from pinchpoint.causes.bounds import Overload
+from pinchpoint.causes.signature import HELD_UP
 from pinchpoint.model import units
 from pinchpoint.model.groups import grouped
 from pinchpoint.model.hops import DropKind
@@ -18,7 +19,6 @@ from pinchpoint.model.units import FULL
 
 NEAR_LIMIT: Final = 1.1  # times the lowest load that counts: losing trials up to there are evidence of the same limit
 NEARLY_ALL: Final = 0.9  # of the trials at a load and above must lose frames: a stray loss of the host does so in few
-IDLE_HOST: Final = 0.01  # of a trial: a thread that waited for its core no longer was not held up
 COMPLETE: Final = 0.001  # of what was asked for: an engine that sent all but this kept up
 _PORT, _SPEED = "engine/port/", "/speed_bps"
 _FULLER: Final = "line_share"  # in runs before each direction had its own: that of the fuller one
@@ -200,7 +200,7 @@ def ruled_out(losing: Sequence[Trial], trials: Sequence[Trial]) -> Iterator[str]
         share = units.share(1 - shortfall / intended)
         yield f"generator sending: it offered {share} of what was asked for in these trials"
     waits = [(waited_s, trial.sent_duration_s) for trial in losing for waited_s in facts.waited_s(trial).values()]
-    had_core = all(waited_s <= IDLE_HOST * traffic_s for waited_s, traffic_s in waits)
+    had_core = all(waited_s <= HELD_UP * traffic_s for waited_s, traffic_s in waits)
     if waits and had_core and not any(map(facts.stolen_s, losing)):
         discarded = sum(trial.validity is TrialValidity.NOISY_HOST for trial in trials)
         yield (

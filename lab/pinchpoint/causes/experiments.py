@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pinchpoint.causes.catalogue import OWN_SPEED, by_name
-from pinchpoint.causes.signature import Cause
+from pinchpoint.causes.signature import SEEN, Cause
 from pinchpoint.model.causes import (
     CYCLES,
     FORWARDED,
@@ -32,7 +32,6 @@ from pinchpoint.model.scenario import Scenario
 FEW = 16  # five-tuples: any cache holds as many
 LARGE_RING, LONGER, LARGEST_RING = 4096, 4, 32768  # descriptors: the least, the factor, the most
 EFFECT = 0.05  # by which a rate must change for a cause to be seen: half of what makes it suspected
-SEEN = 0.001  # of the offered frames: fewer drops speak for nothing when they are gone
 GONE = 0.1  # of the drops before, at most: the rest of them
 OF_LOSSES = frozenset({Experiment.LARGE_RING, Experiment.SHORT_FRAMES})
 """Experiments about what is lost below the capacity."""

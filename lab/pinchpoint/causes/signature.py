@@ -16,6 +16,8 @@ from pinchpoint.model.result import Limit
 
 NOTABLE: Final = 0.1  # of the losses, or of a thread's time: what explains less is not suspected
 MOST: Final = 0.5
+HELD_UP: Final = 0.01  # of a trial: a thread that waited for its core no longer was not held up
+SEEN: Final = 0.001  # of the frames: what fewer of them do says nothing
 
 
 @dataclass(frozen=True)

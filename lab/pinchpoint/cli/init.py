@@ -13,6 +13,7 @@ from pinchpoint.cli.doctor import engine_probes, lacking
 from pinchpoint.cli.options import FILE, NEW_FILE, pair_of_words
 from pinchpoint.cli.terminal import next_step
 from pinchpoint.dut import registry
+from pinchpoint.dut.watching import watchable
 from pinchpoint.host.facts import host_facts, look
 from pinchpoint.host.interface import Host
 from pinchpoint.host.local import Local
@@ -84,9 +85,8 @@ def _choices(kind: str | None, lab: Host) -> list[Choice]:
 
 def _in_service(lab: Host) -> Iterator[str]:
     """What devices run here on their own; they are looked at and left alone."""
-    for kind in registry.kinds():
-        device = registry.device(kind)
-        with suppress(PinchpointError), closing(device.attach(None, lab)) as attached:
+    for device in map(registry.device, registry.kinds()):
+        with suppress(PinchpointError), closing(watchable(device).attach(None, lab)) as attached:
             ports: Sequence[str] = attached.ports
             place = f"{attached.place} with {units.counted(len(ports), 'port')}"
             left_alone = "left alone, a run builds its own; `pinchpoint watch` looks at it"

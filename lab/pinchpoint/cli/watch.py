@@ -14,7 +14,7 @@ from rich.text import Text
 from pinchpoint.cli.options import NEW_FILE, duration, gathered, pair_of_words
 from pinchpoint.cli.terminal import Terminal, console, redrawn, tell
 from pinchpoint.dut import registry
-from pinchpoint.dut.device import Attached, Device
+from pinchpoint.dut.watching import Attached, Watchable, watchable
 from pinchpoint.export.openmetrics import WatchTotals
 from pinchpoint.host.interface import Host
 from pinchpoint.host.local import Local
@@ -74,15 +74,14 @@ def watch(places: tuple[str, ...], how: Watching) -> int:
     if len(places) > 1 or any(Path(place).is_file() for place in places):
         _refuse_live(how, places[0])
         if len(places) == 1 and not is_recording(Path(places[0])):
-            return _read_texts(registry.device(how.kind or registry.default()), Path(places[0]), how)
+            return _read_texts(_device(how.kind), Path(places[0]), how)
         return _replay([_recording(Path(place)) for place in places], how)
     if how.wires:
         raise InputError(_WIRES, f"{EXAMPLE} --wire uplink=uplink")
     place = places[0] if places else None
     if place is not None and not Path(place).exists():
         raise InputError(f"{place}: no such folder, file or run directory", _GONE)
-    device = registry.device(how.kind or registry.default())
-    lab = Local()
+    device, lab = _device(how.kind), Local()
     try:
         attached = device.attach(place, lab)
     except NothingRunsError as error:
@@ -102,6 +101,11 @@ def watch(places: tuple[str, ...], how: Watching) -> int:
         return _watch(device, attached, lab, how)
 
 
+def _device(kind: str | None) -> Watchable:
+    """Raises InputError where there is none of that kind, or it cannot be watched."""
+    return watchable(registry.device(kind or registry.default()))
+
+
 def _live_options(how: Watching) -> list[str]:
     options = {"--record": how.record, "--for": how.for_s, "--every": how.every_s, "--openmetrics": how.openmetrics}
     return [option for option, value in options.items() if value is not None]
@@ -112,7 +116,7 @@ def _refuse_live(how: Watching, place: str) -> None:
         raise InputError(f"{', '.join(options)}: only for a running switch; {place} is saved output", EXAMPLE)
 
 
-def _read_texts(device: Device, path: Path, how: Watching, texts: Texts | None = None) -> int:
+def _read_texts(device: Watchable, path: Path, how: Watching, texts: Texts | None = None) -> int:
     """What a device printed elsewhere. Raises InputError where none of it is known."""
     if how.wires:
         raise InputError(_WIRES, f"{EXAMPLE} --wire uplink=uplink")
@@ -127,7 +131,7 @@ def _read_texts(device: Device, path: Path, how: Watching, texts: Texts | None =
     return 0
 
 
-def _watch(device: Device, attached: Attached, lab: Host, how: Watching) -> int:
+def _watch(device: Watchable, attached: Attached, lab: Host, how: Watching) -> int:
     """Read until the time is over, the user interrupts or the device does not answer; then show the whole."""
     head, bracket = begun(device, attached, lab)
     recorder = Recorder(how.record, head) if how.record else None
@@ -169,7 +173,7 @@ def _recording(path: Path) -> Recording:
     if not is_recording(path):
         raise InputError(f"{path}: not a recording of `pinchpoint watch --record`", EXAMPLE)
     head, kept = read(path)
-    return Recording(registry.device(head.kind), head, tuple(kept))
+    return Recording(watchable(registry.device(head.kind)), head, tuple(kept))
 
 
 def _replay(recordings: Sequence[Recording], how: Watching) -> int:

@@ -38,7 +38,6 @@ from pinchpoint.model.measurement import Metric
 from pinchpoint.model.offload import OffloadLimit
 from pinchpoint.model.scenario import Batch, Change, Dut, Guest, Host, Measure, Port, Scenario
 from pinchpoint.model.trial import ThreadFigure, ThreadLoad
-from pinchpoint.model.watch import TextReading
 from pinchpoint.observe.snapshot import Collector
 
 ENGINE_MEMORY_MB = 256
@@ -282,18 +281,6 @@ class Bench:
 
 
 @dataclass(frozen=True)
-class Attached:
-    """A device that runs already and that no bench of ours built. Its collectors read and change nothing."""
-
-    place: str  # where it was found
-    variant: str  # which of the kind's hop graphs, as `watched_graph` knows it
-    ports: tuple[str, ...]
-    collectors: tuple[Collector, ...]
-    facts: Mapping[str, str]
-    close: Callable[[], None]
-
-
-@dataclass(frozen=True)
 class Freezing:
     """Whether a device leaves its cores when its process is stopped (SIGSTOP), as a duet needs."""
 
@@ -341,8 +328,6 @@ class Device:
     bench_type: ClassVar[type[Bench]]
     backend: ClassVar[str] = "af_packet"  # of the engine's ends, in its plainest scenario
     largest_frame: ClassVar[int] = 9022  # bytes that it takes, with the check sequence; of most an MTU of 9,004
-    text_marks: ClassVar[tuple[bytes, ...]] = ()  # texts that it prints have one near their begin; none: it reads none
-    text_example: ClassVar[str] = "the output of its commands"  # such a text
     rule_syntax: ClassVar[str] = ""  # where its rules are described
 
     def read(self, raw: RawScenario) -> Callable[[], Read]:
@@ -454,28 +439,6 @@ class Device:
     def experiments(self, scenario: Scenario) -> Mapping[Experiment, Scenario]:
         """The counter-experiments that only it can make, each as the scenario changed in one respect."""
         return {}
-
-    def attach(self, place: str | None, host: Machine) -> Attached:
-        """One that runs already; `place` as the kind knows it, None: the host's own.
-
-        Raises RequirementError if there is none, InputError if the kind cannot be watched.
-        """
-        raise InputError(f"{self.title} cannot be watched", "only devices that run on their own can")
-
-    def of_texts(self, texts: Mapping[str, str]) -> TextReading | None:
-        """What was taken from one as text, by file, as a reading; None if it printed none of these."""
-        return None
-
-    def logical_names(self, seen: Seen) -> Mapping[str, str]:
-        """What a network's controller calls the ports of one that runs already."""
-        return {}
-
-    def watched_graph(self, variant: str, seen: Seen, ports: Sequence[str]) -> HopGraph:
-        """Where frames are counted on their way through one that runs already; `seen` tells its ports apart.
-
-        Raises InputError.
-        """
-        raise InputError(f"{self.title} cannot be watched")
 
 
 def programs(host: Machine, packages: Mapping[str, str], dnf: str = "") -> Iterator[Probe]:

@@ -51,7 +51,9 @@ KEYS = (
 )  # fmt: skip
 ACTIONS = {RELOAD: "it loads its configuration again, while the processes before serve the connections that they have"}
 OPTIONS = (Option.LOCAL_PORTS, Option.MAX_CONNECTIONS, Option.ESTABLISHED_S)
-SERVICES = Services(BY_TUPLE, (Mode.FULL_NAT,), OPTIONS, terminates=True, families=tuple(Family))
+SERVICES = Services(
+    BY_TUPLE, (Mode.FULL_NAT,), OPTIONS, is_required=True, terminates=True, families=tuple(Family)
+)  # fmt: skip
 CONFIGURED = replace(SERVICES, schedulers=tuple(Scheduler), options=(*OPTIONS, Option.HEALTH_S), has_weights=True,
     most_virtual=SPARE_DESCRIPTORS // 2)  # fmt: skip
 
@@ -125,13 +127,10 @@ class ProxyDevice(Device):
     """What kinds of proxies have in common."""
 
     def check(self, raw: RawScenario) -> None:
-        """Two ports, a service, and descriptors for its connections."""
+        """Two ports, and descriptors for the connections."""
         softirq.check(raw, self.kind)
         checks.two_ports(raw)
         service, descriptors = raw.tables.get("service", {}), raw.dut.get("descriptors")
-        if raw.measure and not service:
-            problem = f'expected a measure that opens connections where dut.kind is "{self.kind}": it only proxies'
-            raw.problem(("measure",), problem)
         most = service.get("max_connections")
         if most is not None and descriptors is not None and (least := 2 * most + SPARE_DESCRIPTORS) > descriptors:
             wanted = f"at least {least:,}, two for each of service.max_connections and {SPARE_DESCRIPTORS} others"

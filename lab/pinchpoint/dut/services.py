@@ -43,6 +43,7 @@ class Services:
     schedulers: tuple[Scheduler, ...]
     modes: tuple[Mode, ...]
     options: tuple[Option, ...] = ()
+    is_required: bool = False  # the kind does nothing else
     terminates: bool = False  # it ends each connection and opens one of its own: no frame passes through it
     in_turn_by_worker: bool = False  # with round-robin, each worker deals in a turn of its own
     has_weights: bool = False  # of backends
@@ -104,7 +105,7 @@ class Rebalanced(Protocol):
 
 
 def served(scenario: Scenario) -> Service:
-    """The [service] of a kind that does nothing but balance: it refuses a file without one."""
+    """The [service] of a kind for which it is required."""
     assert scenario.service is not None, "checked as the file was read"
     return scenario.service
 

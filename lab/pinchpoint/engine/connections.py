@@ -245,6 +245,12 @@ class Account(msgspec.Struct, frozen=True):
         used = self.client.backends if self.client else ()
         return (*used, *[0] * (len(self.server.backends) - len(used))) if self.server else used
 
+    def of_client(self, address: str = "the service's address") -> Client:
+        """The client's account. Raises EngineError where it never began."""
+        if self.client is None:
+            raise EngineError(f"nobody answered for {address}: the engine found no way to the service")
+        return self.client
+
 
 def command(
     engine: Sequence[str],

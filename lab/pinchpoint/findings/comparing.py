@@ -32,10 +32,10 @@ from pinchpoint.model.comparison import (
 from pinchpoint.model.duet import DuetSummary
 from pinchpoint.model.effective import group_of
 from pinchpoint.model.guest import PROCESSOR, REAL
-from pinchpoint.model.measurement import CONFIDENCE, Bound, Metric
+from pinchpoint.model.measurement import CONFIDENCE, Bound, Metric, fewest_for_interval
 from pinchpoint.model.result import BOUNDS, SCHEMA, Outcome, RunInfo, RunResult, ScenarioResult
 from pinchpoint.stats.estimate import bound_of, estimate
-from pinchpoint.stats.paired import PairedDifference, compare_pairs, fewest_pairs
+from pinchpoint.stats.paired import PairedDifference, compare_pairs
 
 UNPROBED = ""  # the mode of numbers whose cores' distance nobody measured
 
@@ -134,7 +134,7 @@ def paired(
     by_mode = [(mode, [_pair(n, *both, mode, modes) for n, both in read.items()]) for mode in modes]
     by_mode.sort(key=lambda mode_pairs: -sum(not pair.left_out for pair in mode_pairs[1]))
     for place, (mode, pairs) in enumerate(by_mode):
-        if not place or sum(not pair.left_out for pair in pairs) >= fewest_pairs(CONFIDENCE):
+        if not place or sum(not pair.left_out for pair in pairs) >= fewest_for_interval():
             yield _compared(name, unit, mode if len(modes) > 1 else UNPROBED, pairs, judged, margin)
 
 
@@ -251,6 +251,14 @@ def _notes(request: ComparisonRequest, a: ByRepeat, b: ByRepeat, metrics: Sequen
     judged = len({metric.metric for metric in metrics if metric.judged})
     if judged > 1:
         yield f"{judged} metrics judged: each alone errs in 5 % of the cases in which there is no difference"
+    yield from meanings(metrics, (*a.values(), *b.values()))
+
+
+def meanings(metrics: Sequence[MetricComparison], results: Sequence[ScenarioResult]) -> Iterator[str]:
+    """What each rate that is judged means: the length of its trials stands beside it."""
+    for name in dict.fromkeys(metric.metric for metric in metrics if metric.judged):
+        for meaning in sorted({result.definition_of(name) for result in results} - {""}):
+            yield f"{name}: {meaning}"
 
 
 def refused(metric: str, unit: str, why: str, is_judged: bool = True) -> MetricComparison:
@@ -348,7 +356,7 @@ def why_undecided(metric: MetricComparison) -> str:
     """Why a metric cannot be judged against a limit, and what to do."""
     if is_answer(metric) and not direction(metric.metric, metric.unit):
         return f"{metric.metric}: neither higher nor lower is better; name another with --metric"
-    more = f" (--benches {fewest_pairs()} builds enough)" if metric.holds_for is HoldsFor.BENCHES else ""
+    more = f" (--benches {fewest_for_interval()} builds enough)" if metric.holds_for is HoldsFor.BENCHES else ""
     return f"{metric.metric}: {metric.sentence}{more}"
 
 

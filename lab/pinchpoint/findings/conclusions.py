@@ -10,11 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pinchpoint.findings.find_shape import foreign, said
 from pinchpoint.findings.point_pairs import Levels, PointPair, is_at, point_pairs, published_ratio
-from pinchpoint.model.measurement import CONFIDENCE, Bound, Estimate, Interval
+from pinchpoint.model.measurement import CONFIDENCE, Bound, Estimate, Interval, fewest_for_interval
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.series import listed_levels
 from pinchpoint.model.study import Conclusion, ConclusionOutcome, Curve, JudgedConclusion, Need, Ratio, Study
-from pinchpoint.stats.estimate import FEWEST_FOR_INTERVAL
 
 
 def judged(study: Study, curves: Sequence[Curve]) -> tuple[JudgedConclusion, ...]:
@@ -105,14 +104,14 @@ def _unsafe(pair: PointPair) -> str:
             return f"{where}: {cautions[0].rstrip('.')}"
         if estimate is not None and _is_range(estimate):
             few = f"{estimate.n} repeats" if estimate.n > 1 else "few measurements on one bench"
-            return f"{where} has no 95 % interval, only the range of {few}; use --repeats {FEWEST_FOR_INTERVAL}"
+            return f"{where} has no 95 % interval, only the range of {few}; use --repeats {fewest_for_interval()}"
     return ""
 
 
 def _is_range(estimate: Estimate) -> bool:
     """Whether its ends hold the truth less often than an interval's do; of a run that stored no level, by repeats."""
     if estimate.level is None:
-        return 1 < estimate.n < FEWEST_FOR_INTERVAL
+        return 1 < estimate.n < fewest_for_interval()
     return estimate.level < CONFIDENCE
 
 

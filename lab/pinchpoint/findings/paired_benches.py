@@ -8,15 +8,15 @@ from statistics import median
 from pinchpoint.findings import comparing
 from pinchpoint.model import units
 from pinchpoint.model.comparison import Comparison, ComparisonKind, Decision, HoldsFor, MetricComparison
-from pinchpoint.model.duet import FORWARDED, MEASURED, RELATIVE, DuetSummary, Stretch
-from pinchpoint.model.measurement import CYCLES, Bound, Estimate, Interval, Metric
+from pinchpoint.model.duet import FORWARDED, MEASURED, RELATIVE, SIDES, DuetSummary, Stretch
+from pinchpoint.model.measurement import CYCLES, NORMAL, Bound, Estimate, Interval, Metric, fewest_for_interval
 from pinchpoint.model.result import RunInfo, RunResult
 from pinchpoint.model.scenario import Search
 from pinchpoint.model.trial import ALTERNATING, WARM_UP, Trial, TrialValidity
 from pinchpoint.stats import duet as duets
-from pinchpoint.stats.alternating import LIMITED, SIDES, Alternated, Alternation, Tried, Turn, compare_turns
+from pinchpoint.stats.alternating import LIMITED, Alternated, Alternation, Tried, Turn, compare_turns
 from pinchpoint.stats.duet import NOT_OVERLOADED, Duet, Quad, compare_slices, counted, in_parts, loss_after_thaw
-from pinchpoint.stats.paired import PairedDifference, fewest_pairs
+from pinchpoint.stats.paired import PairedDifference
 
 BAND = (0.05, 0.95)  # of the time
 MOST_NOT_OVERLOADED = 0.05  # of the slices: more would leave out the moments in which a bench is fast
@@ -25,7 +25,6 @@ NARROW = 0.04  # half of an interval, as a share, at which slices end: 0.05 is a
 MOST_USED_S = 30.0  # of slices that could be used: half of an interval shrinks with the root of the time
 LEAST_USED = 0.02  # of the slices: with fewer, whole trials of the same time say more
 LEAST_TRIED_S = 4.9  # of slices, before too few could be used: two stretches, which whole groups of slices do not fill
-Z = 1.96
 UNIT = "x"
 _UNUSABLE = (TrialValidity.ABORTED, TrialValidity.NOISY_HOST, TrialValidity.COUNTER_MISMATCH)
 _OF_BENCHES = (
@@ -61,7 +60,7 @@ def _forwarded(duet: Duet | None, margin: float | None) -> MetricComparison:
 
 def _holds_for(builds: int) -> HoldsFor:
     """What an interval over this number of builds of both benches covers."""
-    return HoldsFor.NEXT_BUILD if builds >= fewest_pairs() else HoldsFor.BENCHES
+    return HoldsFor.NEXT_BUILD if builds >= fewest_for_interval() else HoldsFor.BENCHES
 
 
 def why_refused(summary: DuetSummary) -> str:
@@ -88,7 +87,7 @@ def interval_of(duet: Duet) -> str:
 
 def _interval(ratio: PairedDifference, made: str) -> str:
     if ratio.level is None:
-        return f"range of {made}; an interval at 95 % needs {fewest_pairs()}"
+        return f"range of {made}; an interval at 95 % needs {fewest_for_interval()}"
     return f"95 %, Wilcoxon's signed ranks over {made}"
 
 
@@ -127,8 +126,8 @@ def _notes_of_slices(summary: DuetSummary) -> Iterator[str]:
     if lost := sum(summary.discarded.values()):
         share = units.share(lost / summary.slices)
         yield f"{lost:,} of {summary.slices:,} slices ({share}) are not used: {_reasons(summary)}"
-    if summary.benches < fewest_pairs():
-        yield f"{_OF_BENCHES} --benches {fewest_pairs()} or more includes"
+    if summary.benches < fewest_for_interval():
+        yield f"{_OF_BENCHES} --benches {fewest_for_interval()} or more includes"
     yield f"compared is the {FORWARDED}, not the loss-free rate: `--metric NDR` compares that in turns"
     yield "cycles per packet are unknown: the clock of a frozen thread runs on"
 
@@ -152,8 +151,7 @@ def tried(trial: Trial, search: Search) -> Tried | None:
 
 
 def _cycles(trial: Trial) -> float | None:
-    known = [(thread.busy_share, thread.cycles_per_packet) for thread in trial.threads]
-    busiest = max(((busy, cycles) for busy, cycles in known if busy and cycles), default=None)
+    busiest = trial.busiest_cost
     return busiest[1] if busiest is not None and busiest[0] >= BUSY else None
 
 
@@ -220,7 +218,7 @@ def _cost(compared: Alternated, margin: float | None) -> MetricComparison | None
 def _of_turns(
     base: MetricComparison, ratio: PairedDifference, compared: Alternated, margin: float | None
 ) -> MetricComparison:
-    blocks = f"{ratio.n} builds" if compared.builds >= fewest_pairs() else units.counted(ratio.n, "block")
+    blocks = f"{ratio.n} builds" if compared.builds >= fewest_for_interval() else units.counted(ratio.n, "block")
     method = _interval(ratio, f"{blocks} of {units.counted(len(compared.turns), 'turn')}")
     base = replace(base, n=len(compared.turns), method=method)
     return comparing.with_ratio(base, ratio, _holds_for(compared.builds), margin, of="turn")
@@ -234,8 +232,9 @@ def rate_of(turns: Sequence[Turn], side: str) -> Estimate:
 def _notes_of_trials(compared: Alternated, rate: MetricComparison, search: Search) -> Iterator[str]:
     if not rate.judged:
         yield f"{rate.metric}: {rate.sentence}; compared are the {CYCLES} at the highest load that the engine offers"
-    if compared.builds < fewest_pairs() and compared.rate is not None:
-        yield f"{_OF_BENCHES} {fewest_pairs()} builds or more include (--benches, and a budget that pays for them)"
+    if compared.builds < fewest_for_interval() and compared.rate is not None:
+        enough = f"{fewest_for_interval()} builds or more include"
+        yield f"{_OF_BENCHES} {enough} (--benches, and a budget that pays for them)"
     yield f"{rate.metric}: half of the trials of {units.seconds(search.trial_duration_s)} lose no more at this load"
 
 
@@ -319,7 +318,7 @@ def is_enough(stretches: Sequence[Stretch]) -> bool:
 def surely_not_overloaded(stretches: Sequence[Stretch], side: str) -> bool:
     """Whether the engine could not overload the bench in more slices than chance explains, and a ratio bears."""
     share, number = _without_overload(counted(stretches), side)
-    return number > 0 and share - Z * math.sqrt(share * (1 - share) / number) > MOST_NOT_OVERLOADED
+    return number > 0 and share - NORMAL * math.sqrt(share * (1 - share) / number) > MOST_NOT_OVERLOADED
 
 
 def why_hopeless(stretches: Sequence[Stretch]) -> str:

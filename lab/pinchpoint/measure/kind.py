@@ -40,6 +40,7 @@ class MeasureKind:
     check: Check = lambda *_: None  # across keys; notes problems in the source
     made_of: str = "trial"
     has_limit: bool = True  # something pinches its number
+    is_search: bool = False  # its numbers are NDR and PDRs of frames, with what is known beside them
     is_served: bool = False  # it opens connections to a [service]
     wanted: Callable[[Values], Wanted | None] = lambda _: None  # of its table: the connections that all must succeed
     over_engines: bool = False  # its trials may be sent by one engine and received by another

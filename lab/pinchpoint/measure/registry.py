@@ -22,6 +22,12 @@ def find(name: str) -> MeasureKind | None:
     return _by_name().get(name)
 
 
+def is_search(name: str) -> bool:
+    """Whether the numbers of the measure of that name are NDR and PDRs of frames."""
+    kind = find(name)
+    return kind is not None and kind.is_search
+
+
 def measure(name: str) -> MeasureKind:
     """The measure of that name, which there must be."""
     return _by_name()[name]

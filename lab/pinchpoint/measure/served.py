@@ -13,19 +13,20 @@ from typing import Final
 
 import msgspec
 
-from pinchpoint.account.exhausted import Seen, pushed_back
+from pinchpoint.account.exhausted import Seen
+from pinchpoint.account.validity import LoadJudgement, judge_load
 from pinchpoint.dut.device import Live
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.services import Balancer
 from pinchpoint.engine import connections
-from pinchpoint.engine.connections import RING, Account, Client, Dpdk, Load, Times, Tuples
+from pinchpoint.engine.connections import Account, Client, Dpdk, Load, Times, Tuples
 from pinchpoint.measure.standing import Standing, Undoable
 from pinchpoint.model import units
 from pinchpoint.model.errors import BenchError, EngineError, HostLostError, InputError
 from pinchpoint.model.limits import Limit, Resource, Wanted, too_few
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import Limit as Pinch
-from pinchpoint.model.scenario import Established, Scenario, Service, Validity
+from pinchpoint.model.scenario import Established, Scenario, Service
 from pinchpoint.model.trial import TrialValidity
 
 TRIES = 3  # of one load
@@ -79,13 +80,6 @@ def ends_of(bench: Standing) -> Ends:
     if dpdk:
         ends.connect(Load(connections=1, rate_cps=1e3, requests=1, timeout_s=1.0))
     return ends
-
-
-def answered(account: Account, address: str = "the service's address") -> Client:
-    """The client's account. Raises EngineError where it never began."""
-    if account.client is None:
-        raise EngineError(f"nobody answered for {address}: the engine found no way to the service")
-    return account.client
 
 
 def balancer_of(bench: Standing) -> Balancer:
@@ -155,51 +149,17 @@ class Flush:
 
 
 @dataclass(frozen=True)
-class Judged:
-    """What a load says about the device."""
-
-    validity: TrialValidity
-    due: int  # connections that it was to bear: those that the device did not let in are among them
-    reason: str = ""
-
-
-def judge(seen: Seen, rules: Validity) -> Judged:
-    """Whether a load's account can be used. Raises EngineError where there is none.
-
-    Connections that were not opened in time are the device's failures where it did not take their SYNs, the generator's
-    where its core was busy, and else nobody's: the host gave the core to others.
-    """
-    client = answered(seen.account)
-    opened, missing = client.opened, client.shortfall
-    due = opened + missing
-    if pushed_back(seen.account):
-        return Judged(TrialValidity.VALID, due)
-    busy = f"its core was {units.share(seen.busy_share)} busy"
-    figures = f"{missing:,} of {due:,} connections were not opened in time: {busy}"
-    if missing > rules.shortfall_ratio * due and seen.is_generator_full:
-        return Judged(TrialValidity.GENERATOR_LIMITED, opened, figures)
-    if missing > rules.gap_shortfall_ratio * due:
-        return Judged(TrialValidity.NOISY_HOST, opened, f"{figures}, and others had it")
-    missed = seen.account.missed
-    if missed and opened > client.completed:
-        validity = TrialValidity.GENERATOR_LIMITED if seen.is_generator_full else TrialValidity.NOISY_HOST
-        words = f"the engine's rings of {RING:,} frames had no place for {missed:,}: {busy}"
-        return Judged(validity, opened, words)
-    return Judged(TrialValidity.VALID, opened)
-
-
-@dataclass(frozen=True)
 class Opened:
     """One load: what was asked, its account, and what was seen."""
 
     load: Load
-    judged: Judged
+    judged: LoadJudgement
     seen: Seen
 
     @property
     def client(self) -> Client:
         """The client's account. Raises EngineError where it never began."""
-        return answered(self.seen.account)
+        return self.seen.account.of_client()
 
 
 @dataclass(frozen=True)
@@ -255,7 +215,7 @@ def _stored(measurement: Measurement) -> Opened:
     account, stored_load, judged = (measurement.account[name] for name in ("engine", "load", "judged"))
     load = msgspec.convert(stored_load, Load)
     seen = Seen(msgspec.convert(account, Account), measurement.observed, measurement.threads, _traffic_s(load))
-    return Opened(load, msgspec.convert(judged, Judged), seen)
+    return Opened(load, msgspec.convert(judged, LoadJudgement), seen)
 
 
 def _traffic_s(load: Load) -> float:
@@ -331,7 +291,7 @@ class Opener:
         account = self._ends.connect(load)
         observed = self._bracket.close().flat()
         seen = Seen(account, observed, device_of(scenario).loads(observed, lasted_s), lasted_s)
-        judged = judge(seen, scenario.validity)
+        judged = judge_load(seen, scenario.validity)
         limits, changed = self._looked_again()
         if changed:
             judged = replace(judged, validity=TrialValidity.CHANGED, reason=changed)

@@ -22,6 +22,8 @@ class Sign(StrEnum):
     SLOW_PATH_TIME = "share of the forwarding thread's busy time that the slow path took"
     FLOWS_OF_LIMIT = "datapath flows in the table, of their limit"
     TRACKED_OF_LIMIT = "tracked connections, of their limit"
+    TRACKED = "tracked connections where they are nearest to a limit"
+    TRACKING_LIMIT = "limit of the connections there"
     UNTRACKED = "frames for which connection tracking had no room, of those that entered"
     COPIES = "frames sent for each frame that entered"
     RING = "frames that the smallest ring holds"

@@ -9,6 +9,9 @@ FORWARDED = "forwarded rate under overload"
 RELATIVE = "relative rate"
 """The metric of a sweep's point: its forwarded rate under overload, as a multiple of its reference's."""
 
+SIDES = ("A", "B")
+"""The two benches; A is the reference."""
+
 CALIBRATION = "calibration"
 MEASURED = "measured"
 

@@ -260,6 +260,10 @@ class ModeRates:
     median_fps: float | None = None  # of the momentary NDR in this mode; None: too few trials
 
 
+CEILING_ERROR: Final = 0.03
+"""How exactly a test of two seconds finds a generator's ceiling: a rate so near to it may be the generator's own."""
+
+
 @dataclass(frozen=True)
 class Ceiling:
     """The generator's own highest rate on a bench of this shape, back to back without the DUT."""
@@ -269,6 +273,10 @@ class Ceiling:
     key: str  # what it depends on: backend, frame sizes, streams, cores, machine
     distance_ns: float | None  # of the cores while it was measured
     received_fps: float | None = None  # what came back at that load: the generator did at least this, both ways
+
+    def is_surpassed(self, seen_fps: float | None) -> bool:
+        """Whether the generator was seen to offer clearly more: it was only a lower bound, and bounds nothing."""
+        return seen_fps is not None and seen_fps > (1 + CEILING_ERROR) * self.fps
 
 
 class Outcome(Worded):

@@ -324,6 +324,12 @@ class Trial:
         return self.offered > 0 and (self.is_whole or self.cause is Cause.SENDER_STOOD_STILL)
 
     @property
+    def busiest_cost(self) -> tuple[float, float] | None:
+        """Busy share and cycles per packet of the busiest forwarding thread; None: no thread tells both."""
+        known = ((thread.busy_share, thread.cycles_per_packet) for thread in self.threads)
+        return max(((busy, cycles) for busy, cycles in known if busy and cycles), default=None)
+
+    @property
     def latency(self) -> LatencySummary | None:
         """Of the stream whose 99th percentile is highest: the one that a user would feel."""
         return _highest(stream.latency for stream in self.streams)

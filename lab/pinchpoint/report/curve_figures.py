@@ -7,6 +7,7 @@ from html import escape
 from itertools import cycle
 from typing import Any, Final
 
+from pinchpoint.measure import registry
 from pinchpoint.model import units
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.groups import grouped
@@ -62,7 +63,7 @@ def main_metrics(curve: Curve) -> tuple[str, ...]:
     """What the curve is about: the first metric, and for rates the others of its kind (NDR, PDRs and MRR)."""
     names = metric_names(curve)
     first = next(iter(names), "")
-    if curve.measure == "rates":
+    if registry.is_search(curve.measure):
         rates = tuple(filter(is_rate, names))
         if _points_with(curve, RELATIVE) > max((_points_with(curve, name) for name in rates), default=0):
             return (RELATIVE,)

@@ -7,7 +7,7 @@ from statistics import median
 from typing import Final
 
 from pinchpoint.model import units
-from pinchpoint.model.measurement import BurstResult, Interval, LossPoint
+from pinchpoint.model.measurement import NORMAL, BurstResult, Interval, LossPoint
 from pinchpoint.model.result import LossShare, Rate, RateStatus, ScenarioResult
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.report import plot, words
@@ -27,7 +27,6 @@ _OUTCOMES: Final = (
 _PHASES: Final = ("search", "mrr")
 _FEWEST: Final = 8  # trials of a point of the curve
 _NARROW, _WIDE = 1.015, 1.12  # of its lowest load: a point goes so far, and no farther
-_SURE: Final = 1.96  # standard deviations of a 95 % interval
 
 
 def loss_figure(result: ScenarioResult | None, trials: Sequence[Trial], step: units.Step | None = None) -> Figure:
@@ -96,7 +95,7 @@ def _rates(rates: Sequence[Rate], divisor: float, step: units.Step | None) -> tu
 
 def interval(point: LossShare) -> Interval:
     """Its share, 95 %, binomial (Wilson 1927)."""
-    squared = _SURE**2 / point.trials
+    squared = NORMAL**2 / point.trials
     centre = (point.share + squared / 2) / (1 + squared)
     half = math.sqrt(point.share * (1 - point.share) * squared + squared**2 / 4) / (1 + squared)
     return Interval(point.share, max(0.0, centre - half), min(1.0, centre + half))

@@ -24,9 +24,9 @@ def render_markdown(info: RunInfo, result: RunResult, trials: Sequence[Trial]) -
         parts.append("**Unfinished:** the run was interrupted; these are the scenarios that were measured.")
     parts += _study(view, info.study)
     measured = [(section, section.result) for section in view.plain if section.result]
-    if searched := [result for _, result in measured if result.measure == "rates"]:
+    if searched := [result for section, result in measured if section.is_search]:
         parts.append(table_text(rate_table(searched)))
-    parts += [_metrics(section, result) for section, result in measured if result.measure != "rates" and result.metrics]
+    parts += [_metrics(section, result) for section, result in measured if not section.is_search and result.metrics]
     if measured:
         parts.append("\n".join(_sentence(section, result) for section, result in measured))
     if view.unmeasured:

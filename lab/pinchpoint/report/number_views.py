@@ -294,6 +294,7 @@ class CurveView:
     all_columns: tuple[str, ...]  # empty: no more than `columns`
     unmeasured: tuple[tuple[str, str], ...]  # which points, why not
     unseen: str  # where the datapath saw a factor least; empty if it saw all
+    definitions: tuple[str, ...] = ()  # what the rates in its columns mean, with the length of their trials
 
     @property
     def nothing(self) -> tuple[str, ...]:
@@ -322,7 +323,7 @@ def table_columns(curve: Curve) -> tuple[str, ...]:
     """The metrics of the curve's table: what was looked for, then what explains it."""
     names, wanted = metric_names(curve), curve_figures.main_metrics(curve)
     refused = dict.fromkeys(name for point in curve.points for name in point.notes if name and name not in names)
-    if curve.measure == "rates":
+    if registry.is_search(curve.measure):
         rates = set(filter(is_rate, (*wanted, *refused)))
         wanted = tuple(sorted(rates or {*wanted, *refused} - {MRR}, key=lambda name: (name != "NDR", name)))
         if RELATIVE in (*names, *refused):

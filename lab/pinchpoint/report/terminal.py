@@ -53,8 +53,8 @@ def render_table(result: RunResult, info: RunInfo | None = None) -> Group:
         parts.append(draw(view.original.conclusions))
     for why in view.why:
         parts += [_why(why), *_profile(why.profile)]
-    rates = [section for section in view.plain if section.result and section.result.measure == "rates"]
-    others = [section for section in view.plain if section.result and section.result.measure != "rates"]
+    rates = [section for section in view.plain if section.is_search]
+    others = [section for section in view.plain if section.result and not section.is_search]
     if rates or not (others or view.curves):
         parts.append(_Rates(rates))
     for section in others:
@@ -198,7 +198,8 @@ def _curve(view: CurveView) -> list[RenderableType]:
     table = curve_table(view)
     left_out = [column for column in table.columns if column.key == "metric"][_MOST_COLUMNS:]
     shown = [column for column in table.columns if column.key != "repeats" and column not in left_out]
-    return [draw(table, shown), *([_below([caution(view.unseen)])] if view.unseen else [])]
+    lines = [*([caution(view.unseen)] if view.unseen else []), *(Text(line, style="dim") for line in view.definitions)]
+    return [draw(table, shown), *([_below(lines)] if lines else [])]
 
 
 def _figure(view: FigureView) -> list[RenderableType]:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from pinchpoint.measure import registry
 from pinchpoint.model import units
 from pinchpoint.model.causes import CYCLES, LOSS, Branch, Experiment, Explanation, Standing, Suspicion, Tried
 from pinchpoint.model.effective import by_name, group_of, table_in
@@ -213,6 +214,11 @@ class ScenarioView:
     asked_width: float | None = None  # of the rates' intervals, relative to their upper ends; None: not known
 
     @property
+    def is_search(self) -> bool:
+        """Whether its numbers are NDR and PDRs of frames."""
+        return self.result is not None and registry.is_search(self.result.measure)
+
+    @property
     def trust(self) -> tuple[int, int]:
         """How many of the reasons to trust its numbers hold, of how many: a warning is one that does not."""
         return sum(check.good for check in self.checks), len(self.checks) + len(self.warnings)
@@ -220,7 +226,7 @@ class ScenarioView:
     @property
     def too_wide(self) -> str:
         """That the interval of its first rate is no reason to trust it; empty otherwise."""
-        searched = self.rates[:1] if self.result and self.result.measure == "rates" else ()
+        searched = self.rates[:1] if self.is_search else ()
         wide = (rate for rate in searched if words.too_wide(rate, self.asked_width))
         return next((words.interval_check(rate, self.asked_width).text for rate in wide), "")
 
@@ -292,11 +298,18 @@ def run_view(
     measurements: Sequence[Measurement] = (),
 ) -> RunView:
     """The view of a run, of which the result may be all that is known."""
-    curves = curve_views(result.curves, info.study if info else None)
+    curves = tuple(_defined(view, result) for view in curve_views(result.curves, info.study if info else None))
     sections = _scenarios(result, info, trials, measurements)
     why = tuple(why_view(explanation, result.profiles) for explanation in result.explanations)
     original, method = original_view(result, info.study if info else None), words.method(result)
     return RunView(result.run_id, result.finished, result.findings, curves, sections, method, why, original)
+
+
+def _defined(view: CurveView, result: RunResult) -> CurveView:
+    """With what the rates in its columns mean: those of different trial lengths are not compared."""
+    points = (point for point in result.scenarios if point.group == view.curve.group)
+    shown = [rate for point in points for rate in point.rates if rate.name in view.columns]
+    return replace(view, definitions=words.definitions(shown))
 
 
 def _scenarios(

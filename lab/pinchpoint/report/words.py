@@ -233,7 +233,7 @@ def checks(result: ScenarioResult, trials: Sequence[Trial], asked_width: float |
     """Why the scenario's numbers may be trusted, or where to look twice; `asked_width` as in `too_wide`."""
     if result.outcome is not Outcome.MEASURED:
         return ()
-    if result.measure != "rates":
+    if not registry.is_search(result.measure):
         return (_validity(result),) if result.trials else ()
     searched = interval_check(result.rates[0], asked_width) if result.rates else Check(False, "no rate was searched")
     marks = [searched, _headroom(result), _validity(result)]

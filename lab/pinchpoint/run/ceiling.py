@@ -22,7 +22,7 @@ from pathlib import Path
 
 from pinchpoint.account.facts import differ, distances_ns, mean_ns
 from pinchpoint.account.validity import frames_in_gaps
-from pinchpoint.causes.bounds import REACH, held_against, in_mode, surpassed
+from pinchpoint.causes.bounds import held_against, in_mode
 from pinchpoint.dut import captures
 from pinchpoint.dut.setup import await_engine_pages, planned_ends, prepare
 from pinchpoint.dut.wire import without_device
@@ -38,7 +38,7 @@ from pinchpoint.model import units
 from pinchpoint.model.errors import EngineError, InputError, PinchpointError, StoreError
 from pinchpoint.model.frames import headers, moving
 from pinchpoint.model.headers import FieldValues
-from pinchpoint.model.result import Ceiling, Limit, Rate, RateStatus, ScenarioResult, Verdict
+from pinchpoint.model.result import CEILING_ERROR, Ceiling, Limit, Rate, RateStatus, ScenarioResult, Verdict
 from pinchpoint.model.scenario import Scenario, Stream, Validity
 from pinchpoint.model.warning import ResultWarning, Warn
 from pinchpoint.store.codec import SCHEMA, Codec
@@ -125,7 +125,8 @@ class _Mode:
 
     @property
     def done(self) -> bool:
-        return self.kept_fps >= MOST_FPS * (1 - REACH) or self.too_high_fps <= self.kept_fps * (1 + REACH)
+        is_highest = self.kept_fps >= MOST_FPS * (1 - CEILING_ERROR)
+        return is_highest or self.too_high_fps <= self.kept_fps * (1 + CEILING_ERROR)
 
     @property
     def is_met(self) -> bool:
@@ -450,6 +451,6 @@ def _is_surpassed(ceiling: Ceiling, known: Sequence[Ceiling], result: ScenarioRe
     return any(
         in_mode(known, distance_ns) == ceiling
         and (distance_ns is not None or ceiling.distance_ns is None)
-        and surpassed(ceiling, seen_fps)
+        and ceiling.is_surpassed(seen_fps)
         for distance_ns, seen_fps in met
     )

@@ -17,18 +17,18 @@ from pinchpoint.host.machines import Machines
 from pinchpoint.measure.standing import Standing, live_bench
 from pinchpoint.measure.summary import scenario_result
 from pinchpoint.model.comparison import ComparisonRequest, Method
-from pinchpoint.model.duet import MEASURED, Stretch
+from pinchpoint.model.duet import MEASURED, SIDES, Stretch
+from pinchpoint.model.measurement import fewest_for_interval
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import ALTERNATING, Trial
 from pinchpoint.model.warning import ResultWarning
 from pinchpoint.run.checkpoint import Growing, RunContext
 from pinchpoint.run.duet import Duet
-from pinchpoint.run.paired_benches import SIDES, Pair, both_live, warm_pair
+from pinchpoint.run.paired_benches import Pair, both_live, warm_pair
 from pinchpoint.run.scenario import planned
 from pinchpoint.stats.alternating import Alternation, Turn
 from pinchpoint.stats.duet import compare_slices, length_of
-from pinchpoint.stats.paired import fewest_pairs
 from pinchpoint.store.folder import RunFolder
 
 BUILDING_S = 10.0  # both benches made, warmed up and removed
@@ -272,4 +272,4 @@ class BuildTime:
         """
         fit = 1 + max(0, int((self.left_s - least_s) // (self._build_s + least_s)))
         more = min(self._wanted - self._made, fit)
-        return self._made + (more if self._made + more >= fewest_pairs() else 1)
+        return self._made + (more if self._made + more >= fewest_for_interval() else 1)

@@ -15,9 +15,9 @@ from pinchpoint.account.facts import distances_ns, mean_ns
 from pinchpoint.engine.instrument import EngineResult, Slices, TrialRequest
 from pinchpoint.measure.standing import Interrupted
 from pinchpoint.measure.trial import EPOCHS
-from pinchpoint.model.duet import CALIBRATION, MEASURED, Slice, Slicing, Stretch
+from pinchpoint.model.duet import CALIBRATION, MEASURED, SIDES, Slice, Slicing, Stretch
 from pinchpoint.model.errors import BenchError, DutError, EngineError
-from pinchpoint.run.paired_benches import SIDES, Pair, of_side, prefix
+from pinchpoint.run.paired_benches import Pair, of_side, prefix
 from pinchpoint.stats.duet import BEST, counted, length_of, steady
 
 Enough = Callable[[Sequence[Stretch]], bool]

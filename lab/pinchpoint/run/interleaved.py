@@ -18,13 +18,16 @@ from functools import partial
 from statistics import median
 
 from pinchpoint.causes import signs
+from pinchpoint.causes.experiments import EFFECT
+from pinchpoint.causes.signature import NOTABLE, SEEN
 from pinchpoint.dut.registry import device_of
 from pinchpoint.measure.frames import first_round
 from pinchpoint.model.causes import Signs, Turned, Turns
+from pinchpoint.model.duet import SIDES
 from pinchpoint.model.hops import DropKind
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import OVERLOADED, Trial, TrialValidity
-from pinchpoint.run.paired_benches import SIDES, Pair
+from pinchpoint.run.paired_benches import Pair
 
 TURN_S = 0.2  # of one trial: most searches use as much
 OVERLOAD_S = 0.5
@@ -32,10 +35,8 @@ MOST_S = 25.0  # of all pairs,
 MOST_SLOW_S = 60.0  # unless the host is so slow that too few are made by then
 FEW_PAIRS = 14  # of which one may disagree with the others
 MOST_PAIRS = 40
-EFFECT = 1.05  # by which a figure must change for a cause to be seen: half of what makes it suspected
-FEWER = 1 / 0.9  # of losses: a cause that explains a tenth of them is suspected
+FEWER = 1 / (1 - NOTABLE)  # of losses: a cause that explains so many of them is suspected
 BEYOND = 1000.0  # times: a gain that is not finite, and the largest that is noted
-LOSES = 0.001  # of what is offered
 BUSY = 0.8  # share of a thread's time: below it, turns for few frames each cost more for every frame
 # Of what the unchanged bench carries under overload: the first at which it loses frames. The less is sent, the longer a
 # pause that a large ring bridges, and the surer it is that a loss is none of speed.
@@ -125,8 +126,8 @@ def judged(pairs: Sequence[tuple[Trial, Trial]], streams: float = 1.0) -> Turns:
     """
     usable = _usable(pairs)
     load_fps = usable[0][0].load_fps if usable else 0.0
-    rate = turned([gain for a, b in usable for gain in _rate(a, b)], EFFECT, streams)
-    cycles = turned([gain for a, b in usable for gain in _cycles(a, b)] if streams == 1 else [], EFFECT)
+    rate = turned([gain for a, b in usable for gain in _rate(a, b)], 1 + EFFECT, streams)
+    cycles = turned([gain for a, b in usable for gain in _cycles(a, b)] if streams == 1 else [], 1 + EFFECT)
     loss = turned([gain for a, b in usable for gain in _loss(a, b)], FEWER)
     before, after = dropped([a for a, _ in usable]), dropped([b for _, b in usable])
     return Turns(load_fps, len(usable), rate, cycles, loss, Signs(), Signs(), before, after)
@@ -162,7 +163,7 @@ def _rate(a: Trial, b: Trial) -> Iterator[Gain]:
 
 def _cycles(a: Trial, b: Trial) -> Iterator[Gain]:
     """Of packets for each cycle. A thread that is not busy takes few frames in a turn, so that B may do better yet."""
-    before, after = _cost(a), _cost(b)
+    before, after = a.busiest_cost, b.busiest_cost
     if before is not None and after is not None and before[0] >= BUSY:
         yield Gain(before[1] / after[1], True, after[0] >= BUSY)
 
@@ -173,12 +174,6 @@ def _loss(a: Trial, b: Trial) -> Iterator[Gain]:
         yield Gain(min(BEYOND, a.loss_ratio / b.loss_ratio))
     elif a.lost > 0:
         yield Gain(BEYOND)
-
-
-def _cost(trial: Trial) -> tuple[float, float] | None:
-    """(busy share, cycles for a packet) of the busiest forwarding thread."""
-    known = [(thread.busy_share, thread.cycles_per_packet) for thread in trial.threads]
-    return max(((busy, cycles) for busy, cycles in known if busy and cycles), default=None)
 
 
 def _is_overloaded(trial: Trial) -> bool:
@@ -199,7 +194,7 @@ def _lossy(trial: Callable[[float], Trial], scenario: Scenario) -> float:
     most_fps = scenario.search.max_load_fps
     carried_fps = _carried_fps(trial(most_fps)) or first_round(scenario)[1]
     loads_fps = [min(most_fps, part * carried_fps) for part in PARTS]
-    lossy = (load_fps for load_fps in loads_fps[:-1] if all(trial(load_fps).loss_ratio > LOSES for _ in range(2)))
+    lossy = (load_fps for load_fps in loads_fps[:-1] if all(trial(load_fps).loss_ratio > SEEN for _ in range(2)))
     return next(lossy, loads_fps[-1])
 
 

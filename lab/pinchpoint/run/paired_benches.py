@@ -27,12 +27,11 @@ from pinchpoint.measure.frames import warm_up
 from pinchpoint.measure.rates.run import Rates
 from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.trial import Measurer
+from pinchpoint.model.duet import SIDES
 from pinchpoint.model.errors import DutError, InputError
 from pinchpoint.model.scenario import Scenario, Stream
 from pinchpoint.model.trial import WARM_UP, Trial
 from pinchpoint.model.warning import ResultWarning
-
-SIDES = ("A", "B")
 
 
 def why_no_duet(a: Scenario, b: Scenario) -> str:

@@ -24,12 +24,12 @@ from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import preferred
 from pinchpoint.measure.registry import measure_of
 from pinchpoint.measure.standing import Listener, Stoppable, Task, opened, standing_bench
-from pinchpoint.model.measurement import Bound
+from pinchpoint.model.measurement import Bound, fewest_for_interval
 from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Level, Point, Scenario
 from pinchpoint.run.run import run_all
 from pinchpoint.run.scenario import planned
-from pinchpoint.stats.estimate import FEWEST_FOR_INTERVAL, rank_place
+from pinchpoint.stats.estimate import rank_place
 from pinchpoint.store.folder import RunFolder
 
 LEVELS = ("rebuild of the bench", "restart of the DUT", "measurement")
@@ -273,7 +273,7 @@ def _allocations(
             parts = (bench, start / restarts, measurement / (restarts * measurements))
             spread = sum(parts)
             each_s = costs.rebuild_s + restarts * (costs.restart_s + measurements * costs.measurement_s)
-            count = min(MOST_REBUILDS, max(FEWEST_FOR_INTERVAL, rebuilds(spread, each_s)))
+            count = min(MOST_REBUILDS, max(fewest_for_interval(), rebuilds(spread, each_s)))
             half_width = _half_width(count) * math.sqrt(spread)
             most = _enough(spread * _underrated(parts, components), half_width)
             yield Allocation(count, restarts, measurements, half_width, count * each_s, max(count, most))
@@ -282,13 +282,13 @@ def _allocations(
 def _enough(spread: float, half_width: float) -> int:
     """The fewest benches whose interval is expected to be +- `half_width`; MOST_REBUILDS if there are none."""
     wished = half_width / math.sqrt(spread) if spread else math.inf
-    return FEWEST_FOR_INTERVAL + bisect_left(_narrowest(), -wished * (1 + 1e-9), key=lambda width: -width)
+    return fewest_for_interval() + bisect_left(_narrowest(), -wished * (1 + 1e-9), key=lambda width: -width)
 
 
 @cache
 def _narrowest() -> tuple[float, ...]:
     """By number of benches, but for the last: the narrowest half of an interval of so many or fewer."""
-    return tuple(accumulate(map(_half_width, range(FEWEST_FOR_INTERVAL, MOST_REBUILDS)), min))
+    return tuple(accumulate(map(_half_width, range(fewest_for_interval(), MOST_REBUILDS)), min))
 
 
 @cache

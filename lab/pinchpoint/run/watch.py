@@ -9,7 +9,7 @@ from pinchpoint.account.cpus import waited_shares
 from pinchpoint.account.ledger import is_summed, places
 from pinchpoint.causes.signs import of_device, offload_truth, rule_of
 from pinchpoint.causes.verdict import likely
-from pinchpoint.dut.device import Attached, Device
+from pinchpoint.dut.watching import Attached, Watchable
 from pinchpoint.host.interface import Host
 from pinchpoint.measure.standing import bracket_of
 from pinchpoint.measure.trial import COUNTERS_SETTLE_S
@@ -24,7 +24,7 @@ from pinchpoint.store.codec import SCHEMA
 class Recording:
     """What was kept of one device."""
 
-    device: Device
+    device: Watchable
     head: RecordHead
     readings: tuple[Reading, ...]
 
@@ -38,7 +38,7 @@ class Recording:
         return replace(self, readings=tuple(reading for reading in begun if reading.at_s <= end_s))
 
 
-def begun(device: Device, attached: Attached, host: Host) -> tuple[RecordHead, Bracket]:
+def begun(device: Watchable, attached: Attached, host: Host) -> tuple[RecordHead, Bracket]:
     """What is watched, as a recording begins with it; what reads it."""
     bracket = bracket_of(attached.collectors)
     where, now = host.name or host.release(), datetime.now(UTC).isoformat()
@@ -46,7 +46,7 @@ def begun(device: Device, attached: Attached, host: Host) -> tuple[RecordHead, B
     return RecordHead(SCHEMA, device.kind, *place, where, now, attached.facts, bracket.cannot), bracket
 
 
-def of_texts(device: Device, place: str, texts: Mapping[str, str], truncated: Mapping[str, str]) -> Recording | None:
+def of_texts(device: Watchable, place: str, texts: Mapping[str, str], truncated: Mapping[str, str]) -> Recording | None:
     """Text that a device printed once, as a recording of one reading; None if it printed none of it.
 
     `truncated`: files of which only the begin was read, and how much.
@@ -77,7 +77,7 @@ def readings(
         yield Reading(time.time(), seen.elapsed_s, seen.differences, seen.gauges, seen.went_back, seen.unpaired)
 
 
-def watched(device: Device, head: RecordHead, seen: Sequence[Reading]) -> Watched:
+def watched(device: Watchable, head: RecordHead, seen: Sequence[Reading]) -> Watched:
     """What these readings say together. Raises InputError if the device has no such variant.
 
     A reading in which something that the path sums up came, went or was reset is left out, as far as there are others.

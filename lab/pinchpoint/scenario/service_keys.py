@@ -118,6 +118,9 @@ def check(source: Source, device: Device, tables: ByTable, arrays: Arrays) -> No
     if not service:
         if tables["established"]:
             source.problem(("established",), "expected a [service] to which the connections are opened")
+        if measure and device.keys.services and device.keys.services.is_required:
+            balances = f'missing; dut.kind is "{device.kind}", which only balances a service'
+            source.problem(("service",), f"{balances}, with measure = {', '.join(SERVED)}")
         return
     _check_can(source, device, service)
     _check_virtual(source, device, measure, service)

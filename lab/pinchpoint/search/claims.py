@@ -19,7 +19,7 @@ WITHIN = 0.9  # of a device's capacity: trials up to there were not overloaded, 
 CONSTANT = 4.0  # loss ratios within this factor at different loads are one: an overload changes them by more
 ALIKE_ERROR = 0.01  # of saying that they are not
 FAR = 2.0  # times the rate: far above a threshold at which a ring is full or a device overloaded, more is lost
-FEWEST = 2  # losing trials at each distance: one may have met a pause
+FEWEST_LOSING = 2  # trials at each distance: one may have met a pause
 
 
 def claim(trials: Sequence[Trial], loss_ratio: float, rate_fps: float) -> Claim:
@@ -62,7 +62,7 @@ def constant_loss(trials: Sequence[Trial], loss_ratio: float, rate_fps: float, c
     most_fps = WITHIN * max(trial.offered_fps * (1 - trial.loss_ratio) for trial in trials)
     low = [trial for trial in trials if trial.offered_fps <= (1 + NEAR) * rate_fps]
     high = [trial for trial in trials if FAR * rate_fps <= trial.offered_fps <= most_fps]
-    if min(_losing(low, loss_ratio), _losing(high, loss_ratio)) < FEWEST or not _is_alike(low, high):
+    if min(_losing(low, loss_ratio), _losing(high, loss_ratio)) < FEWEST_LOSING or not _is_alike(low, high):
         return None
     within = [*low, *high]
     ratios = [trial.loss_ratio for trial in within]

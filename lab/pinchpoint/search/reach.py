@@ -9,7 +9,6 @@ from pinchpoint.model.scenario import Search
 from pinchpoint.model.trial import Trial, TrialValidity
 
 HEADROOM = 1.08  # over a known ceiling: a test of two seconds may have met a slow moment
-SURPASSED = 1.03  # times a known ceiling: it was only a lower bound, and bounds nothing
 ABOVE = 1.02  # of the most that was offered: a load that shows whether the generator can offer more by now
 BELOW = 0.98  # of what was offered by a generator that fell short: MLRsearch's new maximum, which it can offer again
 NEARLY = 0.99  # of the most that was offered: a rate above it may be the generator's
@@ -62,7 +61,7 @@ class Reach:
         self._most_offered_fps = max(self._most_offered_fps, trial.offered_fps)
         self.highest_fps = max(self.highest_fps, trial.load_fps)
         self._left_fps = [load_fps for load_fps in self._left_fps if load_fps > self.highest_fps]
-        if self._known is not None and self._most_offered_fps > SURPASSED * self._known.fps:
+        if self._known is not None and self._known.is_surpassed(self._most_offered_fps):
             self._known = None  # it was met in a slower moment, or while the cores were further apart
         if trial.validity is TrialValidity.GENERATOR_LIMITED and trial.loss_ratio <= FULL_RINGS:
             self.fell_short_fps = max(self.fell_short_fps or 0.0, trial.offered_fps)

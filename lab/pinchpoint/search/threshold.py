@@ -17,7 +17,7 @@ from statistics import median
 import numpy as np
 
 from pinchpoint.model import result, units
-from pinchpoint.model.measurement import Interval
+from pinchpoint.model.measurement import Interval, fewest_for_interval
 from pinchpoint.model.result import Band, Ceiling, LossFloor, Moment, Rate, RateStatus
 from pinchpoint.model.scenario import Search, SearchMethod
 from pinchpoint.model.trial import OVERLOADED, Cause, Trial
@@ -31,12 +31,12 @@ from pinchpoint.search.track import OverTime, Seen, Track
 
 QUANTILES = (0.5, 0.35, 0.65, 0.5, 0.3, 0.7)  # of the threshold that the next trial will meet: loads on both sides
 # Of the rate: loads that show whether the claim holds, whatever the level is just then; in the middle of its trials.
-BESIDE = (1 - claims.BESIDE / 2, 1 + claims.BESIDE / 2)
+BOTH_SIDES = (1 - claims.BESIDE / 2, 1 + claims.BESIDE / 2)
 WANTED = 2  # trials on either side of a rate, for which the last of a budget is spent: one may have been lucky
 BESIDE_EVERY, PDR_EVERY, HALF_EVERY = 3, 3, 8  # trials; a PDR needs fewer, since what it loses also says how much
 KNOWN_EVERY = 3  # turns of a rate that is known exactly enough: whether it still is
-HALF, NEARLY = 0.5, 0.8  # of a rate: loads that show what is lost far below it
-FEWEST = 6  # usable trials: of fewer, the ends are no 95 % interval of a median (2 / 2^5)
+HALF, FOUR_FIFTHS = 0.5, 0.8  # of a rate: loads that show what is lost far below it
+FEWEST = fewest_for_interval()  # usable trials
 ESTIMATED = 2 * FEWEST  # usable trials from which there is an estimate that loads are taken beside of
 QUIET = PDR_EVERY * (FEWEST + 1) + 1  # usable trials before an early end: FEWEST of a PDR's own after the first one
 RECENT = 2  # trials that an estimate, of which loads are shares, may be old: it moves by less than loads differ
@@ -104,7 +104,7 @@ class _Goal:
         """The next load to try for this goal."""
         self._asked += 1
         if len(self.track) >= ESTIMATED and self._asked % BESIDE_EVERY == 0:
-            return self.known.median.value * BESIDE[self._asked // BESIDE_EVERY % len(BESIDE)]
+            return self.known.median.value * BOTH_SIDES[self._asked // BESIDE_EVERY % len(BOTH_SIDES)]
         return self.track.met_fps(at_s, QUANTILES[self._asked % len(QUANTILES)])
 
     @property
@@ -247,7 +247,7 @@ class _Run:
         if not max(left, 1) <= sum(below + above for _, below, above in lacking):
             return None
         goal, below, above = max(lacking, key=lambda lack: lack[1] + lack[2])
-        return goal.known.median.value * BESIDE[above > below]
+        return goal.known.median.value * BOTH_SIDES[above > below]
 
     def _next_goal(self, count: int) -> _Goal:
         """Whose turn it is. A rate that is known as exactly as asked for gives most of its turns to the others."""
@@ -263,7 +263,7 @@ class _Run:
         strictest_fps, lenient_fps = (goal.known.median.value for goal in (self.goals[0], self.goals[-1]))
         if strictest_fps > HALF * lenient_fps:
             return HALF * strictest_fps
-        return (HALF * strictest_fps, HALF * lenient_fps, NEARLY * lenient_fps)[turn % 3]
+        return (HALF * strictest_fps, HALF * lenient_fps, FOUR_FIFTHS * lenient_fps)[turn % 3]
 
     def _used_up(self, budget: str) -> str:
         unusable = f"; {len(self.discarded)} were discarded ({self._validities()})" if self.discarded else ""

@@ -38,7 +38,7 @@ MOVE_WEIGHTS = (3.0, 1.0, 1.0, 1.0, 1.0, 0.7)
 JUMP = 0.4  # mean size of a jump, ln
 # What an overloaded device forwards, relative to its level, ln: most forward that, the first. None: it says nothing.
 OFFSETS = (0.0, -0.035, -0.07, -0.15, -0.3, -0.6, 0.035, 0.07, None)
-APART = 0.3  # of an offset: how exactly one stands for those beside it
+OFFSET_ERROR = 0.3  # of an offset: how exactly it stands for those beside it
 OTHERWISE = 0.03  # chance that it is not the first
 # The next two were chosen by hand while the search was developed (decision 0089); no measurement singles them out.
 AGREES = 0.8  # share of the overloaded trials whose forwarding agrees, of a device whose forwarding does
@@ -55,8 +55,8 @@ BOUNDS = 2  # kinds of pauses
 PARTICLES = 64
 PATHS = 64
 BEYOND = 1.4  # the threshold may lie this far outside of the loads that may be tried, ln
-FIRST, NEAR, FAR = 101, 50, 24  # points of the first grid; of later ones along the paths, and over the whole range
-BESIDE = 0.8  # of what is not known of a level: so far beside the paths the grid is fine, for those drawn next
+FIRST_POINTS, NEAR_POINTS, FAR_POINTS = 101, 50, 24  # of the first grid; of later ones along paths, and everywhere
+AROUND_PATHS = 0.8  # of what is not known of a level: so far from the paths the grid is fine, for those drawn next
 MOST_OF_IT = (0.98, 0.02)  # of the paths: within their span the far points are as dense as at their middle
 SELDOM = 12  # trials: after so many, every second one is followed by a look at the grid, and so on
 TIMES, SHORTEST_S = 8, 1e-3  # times in a factor of e that are told apart, and from where on
@@ -127,7 +127,7 @@ class Track:
         self._seen: list[Seen] = []
         self._particles = self._drawn()
         self._weights = np.zeros(PARTICLES)  # ln, of particles since they were last chosen
-        self._lay(np.linspace(self._low, self._high, FIRST))
+        self._lay(np.linspace(self._low, self._high, FIRST_POINTS))
 
     def __len__(self) -> int:
         return len(self._seen)
@@ -191,7 +191,7 @@ class Track:
         _, overloaded = CAUSED[seen.is_pause]
         depth, deep = (_any_depth(seen.load - seen.borne, middle) for middle in (DEPTH, COLLAPSED))
         offset = np.array(OFFSETS[:-1], float)[:, None, None]
-        exact = np.hypot(EXACT, APART * offset)
+        exact = np.hypot(EXACT, OFFSET_ERROR * offset)
         spread = np.hypot(np.hypot(noise, exact), self._widths / 2)  # no finer than the grid
         # That theta was below the load is known exactly, where it was below only within the measurement's own error.
         share = noise**2 / (noise**2 + exact**2)
@@ -317,11 +317,11 @@ class Track:
 
     def _points(self, paths: Array, known: Array) -> Array:
         """Of a grid that is fine where the paths run."""
-        along = np.sort((paths + self._random.normal(size=paths.shape) * BESIDE * known).ravel())
-        near = along[np.linspace(0, len(along) - 1, NEAR).astype(int)]
+        along = np.sort((paths + self._random.normal(size=paths.shape) * AROUND_PATHS * known).ravel())
+        near = along[np.linspace(0, len(along) - 1, NEAR_POINTS).astype(int)]
         middle, scale = along[len(along) // 2], max(float(np.subtract(*np.quantile(along, MOST_OF_IT))), 1e-3)
         ends = np.arcsinh((np.array((self._low, self._high)) - middle) / scale)
-        far = middle + scale * np.sinh(np.linspace(ends[0], ends[1], FAR))
+        far = middle + scale * np.sinh(np.linspace(ends[0], ends[1], FAR_POINTS))
         points = np.unique(np.clip(np.concatenate((near, far)), self._low, self._high))
         return np.asarray(points[np.concatenate(([True], np.diff(points) > FINEST / 4))])
 

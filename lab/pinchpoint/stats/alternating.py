@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from random import Random
 from statistics import fmean
 
+from pinchpoint.model.duet import SIDES
 from pinchpoint.model.groups import grouped
-from pinchpoint.stats.paired import PairedDifference, compare_log_ratios, fewest_pairs, in_blocks
+from pinchpoint.model.measurement import fewest_for_interval
+from pinchpoint.stats.paired import PairedDifference, compare_log_ratios, in_blocks
 
 LAST_STEP = 0.03  # of the load, on which it goes up and down
 FIRST_STEP = 8 * LAST_STEP  # halved whenever the direction changes: three times
-SIDES = ("A", "B")
 MOST_LIMITED = 0.1  # of a bench's turns: with more of them its rate is a bound; as few move a median by little
 BLOCK = 5  # turns in a row: loads of neighbouring turns are alike
 FEWEST_OF_BLOCK = 3  # where longer ones would be too few for an interval
@@ -146,9 +147,9 @@ def _difference(values: Sequence[tuple[int, float]]) -> PairedDifference | None:
     if not values:
         return None
     by_build = grouped(values)
-    if len(by_build) >= fewest_pairs():
+    if len(by_build) >= fewest_for_interval():
         return compare_log_ratios([fmean(block) for block in by_build.values()])
     number = max(1, min(MOST_BLOCKS, len(values) // BLOCK))
-    if len(values) >= FEWEST_OF_BLOCK * fewest_pairs():
-        number = max(number, fewest_pairs())
+    if len(values) >= FEWEST_OF_BLOCK * fewest_for_interval():
+        number = max(number, fewest_for_interval())
     return compare_log_ratios([fmean(block) for block in in_blocks([value for _, value in values], number)])

@@ -14,8 +14,9 @@ from statistics import fmean, median
 
 from pinchpoint.model.duet import MEASURED, DuetMoment, DuetSummary, Slice, Slicing, Stretch, Thaw
 from pinchpoint.model.groups import grouped
+from pinchpoint.model.measurement import fewest_for_interval
 from pinchpoint.model.trial import OVERLOADED
-from pinchpoint.stats.paired import PairedDifference, compare_log_ratios, fewest_pairs, in_blocks, pseudomedian
+from pinchpoint.stats.paired import PairedDifference, compare_log_ratios, in_blocks, pseudomedian
 
 STOOD_STILL = "the engine's core stood still"
 NOT_OVERLOADED = "the engine offered too little for an overload"
@@ -92,7 +93,7 @@ def compare_slices(stretches: Sequence[Stretch], carried: str = "") -> Duet:
         reasons[TOO_SHORT] = too_short
     every, benches = [quad for _, quad in quads], len({stretch.benches for stretch in measured})
     blocks = _of_blocks(every)
-    if benches >= fewest_pairs():
+    if benches >= fewest_for_interval():
         blocks = [pseudomedian(_of_blocks(own)) for own in grouped(quads).values()]
     return Duet(
         tuple(every),
@@ -230,7 +231,7 @@ def steady(stretches: Sequence[Stretch], tolerance: float) -> bool | None:
 
 
 def _is_steady(ratios: Sequence[float], tolerance: float) -> bool | None:
-    if len(ratios) < fewest_pairs():
+    if len(ratios) < fewest_for_interval():
         return None
     blocks = in_blocks(ratios, min(MOST_TURNS, len(ratios)))
     difference = compare_log_ratios([pseudomedian(block) for block in blocks])

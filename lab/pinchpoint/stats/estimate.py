@@ -12,11 +12,10 @@ from functools import cache
 from itertools import accumulate
 from statistics import fmean, median, quantiles
 
-from pinchpoint.model.measurement import CONFIDENCE, Bound, Estimate, Interval, Metric, is_largest
+from pinchpoint.model.measurement import CONFIDENCE, Bound, Estimate, Interval, Metric, fewest_for_interval, is_largest
 from pinchpoint.model.result import Band, ReceiveRate
 from pinchpoint.model.trial import Trial
 
-FEWEST_FOR_INTERVAL = 6  # the range of five holds the median in 93.75 % of cases, and nothing holds it more often
 FEWEST_FOR_PUBLISHED_TRIMMING = 5
 _GAP = 0.5  # of the range: so far apart two neighbours are two modes, and nothing is known between them
 
@@ -35,7 +34,7 @@ def median_interval(values: Sequence[float], of: str = "repeats") -> Interval:
         raise ValueError("an interval of no values")
     ranked = sorted(values)
     n, centre = len(ranked), median(ranked)
-    if n < FEWEST_FOR_INTERVAL:
+    if n < fewest_for_interval():
         meaning = "a single value" if n == 1 else f"lowest and highest of {n} {of}"
         return Interval(centre, ranked[0], ranked[-1], _coverages(n)[0], meaning)
     outer, inwards = rank_place(n)
@@ -100,7 +99,7 @@ def estimate(metrics: Sequence[Metric]) -> Estimate:
     open_below = Bound.BELOW in bounds or any(metric.low is None and metric.high is not None for metric in metrics)
     low, high = median_interval(lows), median_interval(highs)
     words = low.meaning if n > 1 else first.note or "of the one measurement"
-    if n >= FEWEST_FOR_INTERVAL and lows != highs:
+    if n >= fewest_for_interval() and lows != highs:
         words += ", widened by each one's own bounds"
     low_end = low.low if known and not open_below else None
     high_end = high.high if known and not open_above else None
@@ -117,7 +116,7 @@ def receive_rate(trials: Sequence[Trial]) -> ReceiveRate | None:
     frames would add 2 % to a trial of 0.2 s.
     """
     whole = [trial for trial in trials if trial.is_whole and trial.offered]
-    if len(whole) < FEWEST_FOR_INTERVAL:
+    if len(whole) < fewest_for_interval():
         return None
     forwarded = [trial.forwarded_fps for trial in whole]
     known, tenths = median_interval(forwarded), quantiles(forwarded, n=10, method="inclusive")

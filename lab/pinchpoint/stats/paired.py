@@ -13,7 +13,7 @@ from functools import cache
 from itertools import accumulate, pairwise
 from typing import Any, TypeVar
 
-from pinchpoint.model.measurement import CONFIDENCE, Interval
+from pinchpoint.model.measurement import CONFIDENCE, Interval, fewest_for_interval
 
 Value = TypeVar("Value")
 
@@ -39,11 +39,6 @@ class PairedDifference(Interval):
         return None if self.level is None else self.reach
 
 
-def fewest_pairs(confidence: float = CONFIDENCE) -> int:
-    """How many pairs an interval at `confidence` needs: 6 at 0.95, since all of 5 agree by chance in 1 of 16 cases."""
-    return math.ceil(math.log2(2 / (1 - confidence)) - 1e-9)
-
-
 def compare_pairs(a: Sequence[float], b: Sequence[float], *, confidence: float = CONFIDENCE) -> PairedDifference:
     """The ratio of B to A over pairs measured side by side: `a[i]` with `b[i]`, in alternating order.
 
@@ -61,13 +56,13 @@ def compare_pairs(a: Sequence[float], b: Sequence[float], *, confidence: float =
 
 
 def compare_log_ratios(ratios: Sequence[float], confidence: float = CONFIDENCE) -> PairedDifference:
-    """The same of natural logarithms of B / A, at least one; below `fewest_pairs` their range, and no difference."""
+    """The same of natural logarithms of B / A, at least one; where they are too few, their range and no difference."""
     n, sure, walsh = len(ratios), f"{confidence * 100:g} %", _walsh(ratios)
     # Ties with 0 count against a difference on either side, so that equal values never make one.
     against = min(sum(mean <= 0 for mean in walsh), sum(mean >= 0 for mean in walsh))
     p_value, ratio = min(1.0, 2 * _at_most(n)[against]), math.exp(pseudomedian(ratios))
-    if n < fewest_pairs(confidence):
-        method = f"range of {n} pairs; an interval at {sure} needs {fewest_pairs(confidence)}"
+    if n < fewest_for_interval(confidence):
+        method = f"range of {n} pairs; an interval at {sure} needs {fewest_for_interval(confidence)}"
         low, high = math.exp(min(ratios)), math.exp(max(ratios))
         return PairedDifference(ratio, low, high, None, method, p_value=p_value, n=n)
     allowed = sum(2 * share <= 1 - confidence for share in _at_most(n))

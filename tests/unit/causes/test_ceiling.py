@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pinchpoint.causes.bounds import held_against, in_mode, surpassed
+from pinchpoint.causes.bounds import held_against, in_mode
 from pinchpoint.model.result import Ceiling, Rate, RateStatus
 from pinchpoint.model.scenario import SearchMethod
 
@@ -33,7 +33,7 @@ def test_what_is_no_rate_stays_as_it_is(status):
 
 
 def test_a_ceiling_that_the_engine_was_seen_to_surpass_says_nothing():
-    assert surpassed(NEAR, 10.4e6) and not surpassed(NEAR, 10.2e6) and not surpassed(NEAR, None)
+    assert NEAR.is_surpassed(10.4e6) and not NEAR.is_surpassed(10.2e6) and not NEAR.is_surpassed(None)
     assert held_against([rate_of(9.9e6)], NEAR, 10.4e6) == (rate_of(9.9e6),)
     assert held_against([rate_of(9.9e6)], None, None) == (rate_of(9.9e6),)
 

@@ -153,7 +153,7 @@ def test_what_cannot_be_is_refused_with_the_reason(key, changes, words):
 
 
 def test_without_a_service_it_does_nothing():
-    with pytest.raises(InputError, match="service: missing; this kind of device only balances a service"):
+    with pytest.raises(InputError, match=r'service: missing; dut.kind is "ipvs", which only balances a service'):
         parse(TEXT.partition("[service]")[0].replace("verify", "rates") + '[[port]]\nname = "left"\n', "x.toml")
 
 

@@ -145,7 +145,8 @@ def test_a_zone_with_a_limit_is_a_limit_of_tracked_connections():
     assert text.zone_limits(said) == {1: (998, 1000)}
     seen = {"ovs/conntrack/connections": 998.0, "ovs/conntrack/limit": 3e6}
     seen |= {"ovs/conntrack/zone 1/connections": 998.0, "ovs/conntrack/zone 1/limit": 1000.0}
-    assert signs(seen)[Sign.TRACKED_OF_LIMIT] == 0.998
+    wanted = (Sign.TRACKED_OF_LIMIT, Sign.TRACKED, Sign.TRACKING_LIMIT)
+    assert [signs(seen)[sign] for sign in wanted] == [0.998, 998.0, 1000.0]
 
 
 def causes_of(seen):
@@ -165,6 +166,9 @@ def test_a_rule_that_drops_what_found_no_place_in_its_zone_follows_from_the_zone
     assert causes_of(seen) == ["tracked-drop"]
     full = {"ovs/conntrack/zone 1/connections": 1000.0, "ovs/conntrack/zone 1/limit": 1000.0}
     assert causes_of({**seen, **full}) == ["tracking-limit", "tracked-drop"]
+    _, by_rule = likely(Signs(signs({**seen, **full}), {DropKind.RULE: 1.0}))
+    assert "tracked connections where they are nearest to a limit: 1,000" in by_rule.evidence
+    assert "limit of the connections there: 1,000" in by_rule.evidence
 
 
 def test_the_rule_that_dropped_most_is_evidence():
@@ -181,6 +185,9 @@ def test_what_is_in_force_is_not_advised(one_in, advised):
     assert suspicion.cause == "many-flows"
     assert ("emc_insert_inv_prob = 0" in suspicion.mend) is advised
     assert "dut.smc = true" in suspicion.mend
+    told = likely(Signs(values), DEVICE, in_force, in_service=True)[0].mend
+    assert ("emc-insert-inv-prob=0" in told) is advised
+    assert "smc-enable=true" in told
 
 
 def test_queues_that_the_switch_balances_itself_are_not_to_be_balanced_by_it():

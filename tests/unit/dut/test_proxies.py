@@ -107,7 +107,7 @@ def test_what_no_proxy_can_do_is_refused(kind, changes, dut, words):
 @pytest.mark.parametrize("kind", PROXIES)
 def test_a_measure_without_connections_is_refused(kind):
     text = served_text(kind).partition("[service]")[0].replace("verify", "rates")
-    with pytest.raises(InputError, match=f'a measure that opens connections where dut.kind is "{kind}"'):
+    with pytest.raises(InputError, match=f'service: missing; dut.kind is "{kind}", which only balances'):
         parse(text + '[[stream]]\nfrom = "left"\nto = "right"\n', "proxy.toml")
 
 

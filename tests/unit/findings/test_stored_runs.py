@@ -43,7 +43,9 @@ def test_ratio_has_the_worst_ends_of_both_intervals_and_says_that_it_is_unpaired
     assert metric.better is False
     assert metric.low < 6.0 / 8.0 < metric.high
     assert metric.low == pytest.approx(metric.b.low / metric.a.high)
-    assert any(note.startswith("unpaired") for note in comparison.scenarios[0].notes)
+    notes = comparison.scenarios[0].notes
+    assert notes[0].startswith("unpaired")
+    assert notes[-1].startswith("NDR: loss ratio 0: ") and "1 s trials" in notes[-1]
 
 
 def test_no_difference_says_what_could_hide():

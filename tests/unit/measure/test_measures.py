@@ -7,7 +7,7 @@ from support import scenario_text
 
 from pinchpoint.dut.registry import default, device
 from pinchpoint.measure.kind import asked
-from pinchpoint.measure.registry import DEFAULT, find, measure_of, measures
+from pinchpoint.measure.registry import DEFAULT, find, is_search, measure_of, measures
 from pinchpoint.measure.soak.run import Soak
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Measure
@@ -93,6 +93,12 @@ def test_what_it_declares_is_whole(name):
     assert name in table.measures and set(table.measures) <= every
     assert declared.expected_s(scenario(name)) > 0
     assert declared.main or name == DEFAULT
+
+
+def test_a_measure_of_another_release_is_no_search():
+    assert is_search(DEFAULT)
+    assert not is_search("soak")
+    assert not is_search("power")
 
 
 def test_a_stored_measure_that_there_is_not_is_refused_with_what_reads_it():

@@ -8,9 +8,10 @@ from balancers import Balancer
 from support import RULES, scenario_text
 
 from pinchpoint.account.exhausted import Seen
+from pinchpoint.account.validity import judge_load
 from pinchpoint.engine.connections import Account, Client, Load, PortCounts, Sources
 from pinchpoint.measure import served
-from pinchpoint.measure.served import Opener, State, judge, suffices
+from pinchpoint.measure.served import Opener, State, suffices
 from pinchpoint.measure.standing import Begun, Standing, Task
 from pinchpoint.model.errors import BenchError, EngineError, HostLostError, InputError
 from pinchpoint.model.limits import Limit, Resource, Wanted, too_few
@@ -42,14 +43,14 @@ def seen(busy=0.2, missed=0, refused_sends=0, **changed):
     ],
 )
 def test_what_is_missing_is_the_device_s_the_generator_s_or_the_host_s(account, validity, due):
-    told = judge(account, RULES)
+    told = judge_load(account, RULES)
     assert (told.validity, told.due) == (validity, due)
     assert bool(told.reason) == (validity is not TrialValidity.VALID)
 
 
 def test_without_a_way_to_the_service_there_is_no_account():
     with pytest.raises(EngineError, match="nobody answered"):
-        judge(Seen(Account(1.0, None, ()), {}, (), 1.0), RULES)
+        judge_load(Seen(Account(1.0, None, ()), {}, (), 1.0), RULES)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from pinchpoint.model.scenario import Factor
 from pinchpoint.model.study import Curve
 from pinchpoint.report import render_html, render_markdown, render_table
 from pinchpoint.report.number_views import UNSEEN, curve_views, table_columns
+from pinchpoint.report.view import run_view
 
 INFO, RESULT, _ = study_run()
 VIEWS = {view.curve.group: view for view in curve_views(RESULT.curves, INFO.study)}
@@ -27,6 +28,12 @@ def test_each_point_has_its_row_with_interval_and_verdict() -> None:
         "found",
     )
     assert (row.limit, row.repeats) == ("forwarding core", 1)
+
+
+def test_the_length_of_the_trials_stands_beside_the_rates_of_a_curve() -> None:
+    views = {view.curve.group: view for view in run_view(RESULT, INFO).curves}
+    assert any(line.startswith("NDR") and " s trials" in line for line in views["raw"].definitions)
+    assert views["rules"].definitions == (), "goodput has no trials"
 
 
 def test_columns_are_what_was_looked_for_and_what_explains_it() -> None:

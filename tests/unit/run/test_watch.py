@@ -8,9 +8,9 @@ import pytest
 
 from pinchpoint.causes.catalogue import CATALOGUE
 from pinchpoint.cli.main import main
-from pinchpoint.dut.device import Attached
 from pinchpoint.dut.ovs.kinds import KIND, PortKind
 from pinchpoint.dut.registry import device
+from pinchpoint.dut.watching import Attached, watchable
 from pinchpoint.host.local import Local
 from pinchpoint.model.causes import Sign
 from pinchpoint.model.errors import DutError, InputError
@@ -69,7 +69,8 @@ def test_an_unknown_variant_is_refused():
     with pytest.raises(InputError, match="no datapath 'warp'"):
         watched(OVS, head("warp"), [reading()])
     with pytest.raises(InputError, match="cannot be watched"):
-        watched(device("wire"), head(), [reading()])
+        watchable(device("wire"))
+    assert watchable(OVS) is OVS
 
 
 def test_the_view_lists_every_drop_once_and_rates_a_second():
@@ -359,28 +360,23 @@ def test_a_stored_run_is_shown_and_not_watched(tmp_path, capsys):
     assert f"pinchpoint show {tmp_path}" in said
 
 
-class Ending:
+def ending(device, readings, place):
     """A device of which nothing more is read after some readings, since its run has ended and its directory is gone."""
 
-    kind, title = "ovs", "Open vSwitch"
+    class Ending(type(device)):
+        def attach(self, path, host):
+            left = iter(range(readings + 1))
 
-    def __init__(self, device, readings, place):
-        self.device, self.readings, self.place = device, readings, place
+            class Gone(Counting):
+                def snapshot(self):
+                    if next(left, None) is None:
+                        place.rmdir()
+                        raise DutError("no answer")
+                    return super().snapshot()
 
-    def __getattr__(self, name):
-        return getattr(self.device, name)
+            return Attached(str(place), "dpdk", (), (Gone(),), {}, lambda: None)
 
-    def attach(self, place, host):
-        left = iter(range(self.readings + 1))
-
-        class Gone(Counting):
-            def snapshot(inner):
-                if next(left, None) is None:
-                    self.place.rmdir()
-                    raise DutError("no answer")
-                return super().snapshot()
-
-        return Attached(str(self.place), "dpdk", (), (Gone(),), {}, lambda: None)
+    return Ending(**vars(device))
 
 
 def at_once(bracket, every_s, is_over):
@@ -392,7 +388,7 @@ def at_once(bracket, every_s, is_over):
 def test_a_run_that_ends_while_its_switch_is_watched_is_said(kept, code, words, tmp_path, monkeypatch, capsys):
     place = tmp_path / "bench"
     place.mkdir()
-    monkeypatch.setattr("pinchpoint.dut.registry.device", lambda kind: Ending(OVS, kept, place))
+    monkeypatch.setattr("pinchpoint.dut.registry.device", lambda kind: ending(OVS, kept, place))
     monkeypatch.setattr("pinchpoint.cli.watch.readings", at_once)
     assert main(["watch", str(place)]) == code
     assert words in capsys.readouterr().err

@@ -10,7 +10,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from pinchpoint.stats.estimate import FEWEST_FOR_INTERVAL, median_interval, without_extremes
+from pinchpoint.model.measurement import fewest_for_interval
+from pinchpoint.stats.estimate import median_interval, without_extremes
 
 Values = NDArray[np.float64]
 Shape = Callable[[np.random.Generator, tuple[int, ...]], Values]
@@ -111,7 +112,7 @@ def test_an_interval_says_what_it_is(n: int, words: str) -> None:
     assert median_interval([float(value) for value in range(n)], "runs").meaning == words
 
 
-@pytest.mark.parametrize("n", range(2, FEWEST_FOR_INTERVAL))
+@pytest.mark.parametrize("n", range(2, fewest_for_interval()))
 def test_below_six_nothing_covers_95_and_the_range_is_told(n: int) -> None:
     values = [7.0, 3.0, 5.0, 4.0, 9.0][:n]
     estimate = median_interval(values)

@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from pinchpoint.stats.paired import PairedDifference, compare_pairs, fewest_pairs
+from pinchpoint.model.measurement import fewest_for_interval
+from pinchpoint.stats.paired import PairedDifference, compare_pairs
 
 Pairs = tuple[list[float], list[float]]
 Numbers = random.Random
@@ -132,7 +133,7 @@ def test_too_few_pairs_claim_nothing() -> None:
 
 
 def test_how_many_pairs_a_confidence_needs() -> None:
-    assert [fewest_pairs(confidence) for confidence in (0.5, 0.75, 0.9, 0.95, 0.99)] == [2, 3, 5, 6, 8]
+    assert [fewest_for_interval(confidence) for confidence in (0.5, 0.75, 0.9, 0.95, 0.99)] == [2, 3, 5, 6, 8]
 
 
 @pytest.mark.parametrize(

@@ -155,11 +155,8 @@ class DpvsDevice(Device):
 
 
 def _check_service(raw: RawScenario) -> None:
-    """There is one, and DPVS takes its numbers: it would replace others by its defaults."""
-    service = raw.tables["service"]
-    if raw.measure and not service:
-        raw.problem(("service",), "missing; this kind of device only balances a service")
-    most = service.get("max_connections")
+    """DPVS takes its numbers: it would replace others by its defaults."""
+    most = raw.tables["service"].get("max_connections")
     if most is not None and most < live.SMALLEST_POOL:
         wanted = f"{live.SMALLEST_POOL:,} or more: DPVS makes no smaller table (conn_pool_size)"
         raw.mismatch(("service", "max_connections"), wanted, most)
@@ -187,6 +184,6 @@ _KEYS = Keys(
             Unset("none: it has to be given"), command_line_only=True),
     ),
     services=Services((Scheduler.ROUND_ROBIN,), (Mode.FULL_NAT,),
-        (Option.MAX_CONNECTIONS, Option.OPENING_S, Option.ESTABLISHED_S, Option.CLOSED_S)),
+        (Option.MAX_CONNECTIONS, Option.OPENING_S, Option.ESTABLISHED_S, Option.CLOSED_S), is_required=True),
 )  # fmt: skip
 DEVICE = DpvsDevice("dpvs", "DPVS", Types(DpvsDut), _KEYS)

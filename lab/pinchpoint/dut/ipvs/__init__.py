@@ -389,11 +389,8 @@ class IpvsDevice(softirq.KernelDevice):
 
 
 def _check_service(raw: RawScenario) -> None:
-    """There is one; time-outs are such as connection tracking keeps to; the table's size is the bench's own."""
+    """Time-outs are such as connection tracking keeps to; the table's size is the bench's own."""
     service = raw.tables["service"]
-    if not service:
-        raw.problem(("service",), "missing; this kind of device only balances a service")
-        return
     set_here = [key for key in _OF_TRACKING if service.get(key) is not None]
     mode = service.get("mode")
     if mode != Mode.FULL_NAT:
@@ -430,7 +427,7 @@ def _other_kernels(module: str, guest: Guest | None) -> str:
     return "set guest.kernel = " + " or ".join(f'"{word}"' for word in there)
 
 
-_SERVICES = Services(tuple(MODULES), tuple(Mode), TRACKING, families=(Family.IPV4, Family.IPV6))
+_SERVICES = Services(tuple(MODULES), tuple(Mode), TRACKING, is_required=True, families=(Family.IPV4, Family.IPV6))
 _CONN_TAB_BITS = Key("conn_tab_bits", kinds.integer(8, 20),
     "The table of connections has 2 to the power of this many chains (a parameter of the module ip_vs). A chain is "
     "searched from its beginning for each frame.", Unset("the module's own"))  # fmt: skip

@@ -144,7 +144,10 @@ def _signs(seen: Seen) -> dict[Sign, float | None]:
     passes = by_threads and by_threads + (_sum(seen, "packet_recirculations") or 0)
     contended = between(seen, "", "/vhost_tx_contention")
     tracked, limits = (between(seen, "ovs/conntrack/", end) for end in ("connections", "limit"))
-    fullest = [tracked[where] / limit for where, limit in limits.items() if limit and where in tracked]
+    full = (
+        (tracked[where] / limit, tracked[where], limit) for where, limit in limits.items() if where in tracked and limit
+    )
+    share, connections, limit = max(full, default=(None, None, None))
     # Whose the drops of the pipeline are: of rules that drop, of those after connection tracking, of mirrors.
     by_rules, received = seen.get(BY_RULES), between(seen, "ovs/port/", "/rx_pkts")
     mirrored, entered = sum(received.get(port, 0.0) for port in between(seen, MIRRORED, "")), sum(received.values())
@@ -153,7 +156,9 @@ def _signs(seen: Seen) -> dict[Sign, float | None]:
         Sign.SUBTABLES: _ratio(_sum(seen, "subtable_lookups"), hits, least=1.0),
         Sign.SLOW_PATH_TIME: _upcall_share(seen),
         Sign.FLOWS_OF_LIMIT: _ratio(seen.get("ovs/flows/flows"), seen.get("ovs/flows/flow_limit")),
-        Sign.TRACKED_OF_LIMIT: max(fullest, default=None),
+        Sign.TRACKED_OF_LIMIT: share,
+        Sign.TRACKED: connections,
+        Sign.TRACKING_LIMIT: limit,
         Sign.CLAIMED: _ratio(claimed, flows),
         Sign.SOFTWARE: _ratio(_by_software(seen, by_threads, entered, claimed), entered),
         Sign.RULES_NAMED: _ratio(by_rules, _dropped_by_pipeline(seen), most=1.0),

@@ -12,7 +12,7 @@ from pinchpoint.bench.requirements import Probe, Remedy, command, hugepages, ker
 from pinchpoint.bench.resource import AnyResource, TapLinks
 from pinchpoint.dut import device, nics
 from pinchpoint.dut.attach import by_dpdk, by_veth, pages_of
-from pinchpoint.dut.device import Attached, Attachment, Flavour, Freezing, Pages, RawScenario, Read, Starter, programs
+from pinchpoint.dut.device import Attachment, Flavour, Freezing, Pages, RawScenario, Read, Starter, programs
 from pinchpoint.dut.ovs import bench as made
 from pinchpoint.dut.ovs import counters, guests, hops, reading
 from pinchpoint.dut.ovs import texts as printed_texts
@@ -40,6 +40,7 @@ from pinchpoint.dut.ovs.spec import (
     spec,
 )
 from pinchpoint.dut.places import Places
+from pinchpoint.dut.watching import Attached, Watchable
 from pinchpoint.engine.protocol import BackendName
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.interface import Host as Machine
@@ -177,7 +178,7 @@ class OvsBench(device.Bench):
 
 
 @dataclass(frozen=True)
-class OvsDevice(counters.CountedDevice):
+class OvsDevice(counters.CountedDevice, Watchable):
     """The kind `ovs`: a private Open vSwitch, with any of its datapaths."""
 
     largest_frame: ClassVar[int] = LARGEST_FRAME  # by port.mtu; without it ports keep their MTU of 1500

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import PurePosixPath
 
-from pinchpoint.dut.device import Attached
 from pinchpoint.dut.ovs import text as ovs_text
 from pinchpoint.dut.ovs.collectors import (
     Database,
@@ -26,6 +25,7 @@ from pinchpoint.dut.ovs.live import threads
 from pinchpoint.dut.ovs.ovn import LOGICAL, LogicalFlows, integration_bridge, logical_port
 from pinchpoint.dut.ovs.places import Appctl, Ovsdb, OvsPlaces, Unixctl, UnixctlError, patience, selected
 from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath
+from pinchpoint.dut.watching import Attached
 from pinchpoint.host.interface import PROC, CommandFailed, Host, printed_by
 from pinchpoint.model.errors import DutError, NothingRunsError, RequirementError
 from pinchpoint.observe.printed import PacketSockets, Queues

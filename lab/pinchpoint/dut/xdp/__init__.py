@@ -191,7 +191,7 @@ class XdpDevice(softirq.KernelDevice):
         return made
 
     def check(self, raw: RawScenario) -> None:
-        """Two ports and a service; the engine's own program has no maps to be set, and one place."""
+        """Two ports; the engine's own program has no maps to be set, and one place."""
         super().check(raw)
         if not raw.dut.get("object"):
             for entry in raw.arrays["map"]:
@@ -199,9 +199,6 @@ class XdpDevice(softirq.KernelDevice):
             if raw.dut.get("attach") == Attach.NATIVE:
                 raw.mismatch(("dut", "attach"), f'"{Attach.GENERIC}" without dut.object', Attach.NATIVE.value)
         checks.two_ports(raw)
-        if raw.measure and not raw.tables.get("service"):
-            problem = f'expected a measure that opens connections where dut.kind is "{self.kind}": it only balances'
-            raw.problem(("measure",), problem)
 
     def has_engine(self, scenario: Scenario) -> bool:
         """It loads its own program."""
@@ -257,6 +254,6 @@ _KEYS = Keys(
             Key("value", _HEX, "Bytes of the value."),
         ), at_most=_MOST_ENTRIES),
     ),
-    services=Services((Scheduler.HASH,), (Mode.DIRECT,)),
+    services=Services((Scheduler.HASH,), (Mode.DIRECT,), is_required=True),
 )  # fmt: skip
 DEVICE = XdpDevice("xdp", "a balancer in XDP: Maglev's hash, direct return", Types(XdpDut), _KEYS)

@@ -16,13 +16,13 @@ from pinchpoint.measure.kind import TRIAL_S, Arrays, MeasureKind, asked
 from pinchpoint.measure.rates.run import searched_ndr, searching_s
 from pinchpoint.measure.summary import valid
 from pinchpoint.model import units
-from pinchpoint.model.measurement import BurstResult, BurstTest, Metric
+from pinchpoint.model.measurement import BurstResult, BurstTest, Metric, fewest_for_interval
 from pinchpoint.model.result import Limit, Outcome, Rate, RateStatus, ScenarioResult, Verdict
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.model.warning import Warn
 from pinchpoint.search.burst import GALLOP, longest_burst
-from pinchpoint.stats.estimate import FEWEST_FOR_INTERVAL, median_interval
+from pinchpoint.stats.estimate import median_interval
 
 PHASE = "burst"
 TRIED = 3  # bursts as long as the smallest ring, which show the engine's own rate: refusing frames is faster
@@ -127,7 +127,7 @@ def metrics(result: BurstResult, ndr: Rate | None, ring: int) -> Iterator[Metric
         yield Metric("longest burst", "count", result.average, lengths[0], result.tests[0].lost_at, "frames; one test")
     else:
         middle = median_interval(lengths)
-        kind = "its 95 % interval by ranks" if len(lengths) >= FEWEST_FOR_INTERVAL else "their range"
+        kind = "its 95 % interval by ranks" if len(lengths) >= fewest_for_interval() else "their range"
         note = f"frames; median of {n}, and {kind}"
         yield Metric("longest burst", "count", *middle.figures, note, level=middle.level)
     yield Metric("average burst", "count", result.average, note="frames; what RFC 9004 corrects")

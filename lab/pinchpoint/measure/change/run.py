@@ -25,7 +25,7 @@ from pinchpoint.keys.key import Key, Table
 from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
 from pinchpoint.measure.kind import Arrays, MeasureKind, asked
-from pinchpoint.measure.served import Ends, answered, ends_of, equal_by_chance
+from pinchpoint.measure.served import Ends, ends_of, equal_by_chance
 from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.summary import result_of
 from pinchpoint.measure.traffic import judged
@@ -352,7 +352,7 @@ def _under_connections(
         last: Step = (changed.opening_s - BEFORE_END_S, lambda: seen.append(bracket.close()))
         happened = _follow(watched, [(0.0, bracket.open), *steps, last], load.lasting_s + SPARE_S, check)
     account = watched.account()
-    answered(account, ends.service.address)
+    account.of_client(ends.service.address)
     return happened[1 : 1 + len(steps)], watched.samples, account, seen[0]
 
 

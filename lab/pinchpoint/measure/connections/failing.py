@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pinchpoint.engine.connections import Client
-from pinchpoint.model.measurement import CONFIDENCE
+from pinchpoint.model.measurement import CONFIDENCE, NORMAL
 from pinchpoint.model.result import LossFloor, Rate, RateStatus
 from pinchpoint.model.trial import Trial
 
@@ -16,7 +16,6 @@ FEWEST: Final = 2  # trials with the lowest loads
 FAR: Final = 2.0  # times these: other loads
 ALIKE: Final = 0.7  # of the share that the lowest loads complete: twice an overload completes half of it
 HALF: Final = 0.5  # of the share that they fail: what few connections fail alone is no share
-NORMAL: Final = 1.96  # standard deviations of a 95 % interval
 _STAGES: Final = {
     "refused": "SYN", "timed out connecting": "SYN", "reset": "data", "timed out answering": "data",
     "timed out closing": "FIN", "unfinished": "FIN",

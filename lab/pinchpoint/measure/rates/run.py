@@ -406,6 +406,7 @@ MEASURE: Final = MeasureKind(
     run=measure_rates,
     expected_s=expected_s,
     main=(),
+    is_search=True,
     over_engines=True,
     through_service=True,
 )

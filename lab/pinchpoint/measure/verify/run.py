@@ -18,7 +18,6 @@ from pinchpoint.measure.kind import MeasureKind, asked
 from pinchpoint.measure.served import (
     TRIES,
     Ends,
-    answered,
     ends_of,
     held_s,
     looked_again,
@@ -141,7 +140,7 @@ def _measure(bench: Standing) -> Measurement:
     bracket.open()
     account = engine_ends.connect(load)
     observed = bracket.close().flat()
-    client = answered(account, service.address)
+    client = account.of_client(service.address)
     judged = [*checks(service, client, dealing)]
     judged += [direct(account, _entered(scenario, service, observed))] if service.is_direct else []
     judged += _forgotten(bench, client)  # before others are opened
@@ -183,7 +182,7 @@ def _once_more(ends: Ends, balancer: Balancer | None, load: Load) -> Client:
     if balancer:
         with suppress(BenchError):
             balancer.flush()
-    return answered(ends.connect(replace(load, hold_s=0.0, hold_before=0)), ends.service.address)
+    return ends.connect(replace(load, hold_s=0.0, hold_before=0)).of_client(ends.service.address)
 
 
 def _entered(scenario: Scenario, service: Service, observed: Mapping[str, float]) -> int | None:
