@@ -109,7 +109,7 @@ def conducted(wanted: Program, how: How, profiles: bool = False) -> tuple[RunFol
 
 
 def new_folder(how: How, name: str, units: Sequence[Scenario], sources: Mapping[str, str], *asked: Any) -> RunFolder:
-    """A run folder that holds what is to be run; `asked`: what `describe_run` takes behind the sources."""
+    """A run folder that holds what is to be run; `asked`: fields of RunInfo from `sweeps` on."""
     folder = RunFolder.create(how.out, name)
     plain = [to_plain(unit) for unit in units]
     folder.write_info(describe_run(how.machines.lab, folder.run_id, sys.argv, plain, sources, *asked))

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pinchpoint.dut.placement import alike_there
 from pinchpoint.dut.setup import require as require_alone
@@ -14,11 +14,10 @@ from pinchpoint.host.interface import Host
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.standing import Listener, RunUnit, Stoppable, Undoable
 from pinchpoint.measure.summary import scenario_result
-from pinchpoint.model.comparison import ComparisonRequest, Method
+from pinchpoint.model.comparison import Method
 from pinchpoint.model.errors import OF_A_UNIT, BenchError, PinchpointError, RequirementError, StoreError
 from pinchpoint.model.result import Outcome, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.model.study import Study, SweepInfo
 from pinchpoint.run import explaining
 from pinchpoint.run.budget import Budget, Forecast
 from pinchpoint.run.checkpoint import Clock, DifferentError, Growing, RunContext
@@ -38,32 +37,16 @@ def describe_run(
     argv: Sequence[str],
     scenarios: Sequence[Mapping[str, object]],
     sources: Mapping[str, str],
-    sweeps: Sequence[SweepInfo] = (),
-    study: Study | None = None,
-    budget_s: float | None = None,
-    comparison: ComparisonRequest | None = None,
-    explains: bool = False,
+    *asked: Any,
+    **further: Any,
 ) -> RunInfo:
-    """What `run.json` says before the first scenario starts.
+    """What `run.json` says before the first scenario starts; `asked`, `further`: fields of RunInfo from `sweeps` on.
 
     With `sweeps` the run goes on past what is impossible or fails; without, the first error ends it.
     """
-    return RunInfo(
-        schema=SCHEMA,
-        run_id=run_id,
-        started=datetime.now(UTC).isoformat(),
-        argv=tuple(argv),
-        scenarios=tuple(scenarios),
-        sweeps=tuple(sweeps),
-        study=study,
-        budget_s=budget_s,
-        comparison=comparison,
-        explains=explains,
-        sources=dict(sources),
-        plans={},
-        versions=facts.versions(lab),
-        host=facts.host_facts(lab),
-    )
+    plain, started = tuple(scenarios), datetime.now(UTC).isoformat()
+    of_lab = facts.versions(lab), facts.host_facts(lab)
+    return RunInfo(SCHEMA, run_id, started, tuple(argv), plain, dict(sources), {}, *of_lab, *asked, **further)
 
 
 def run_all(
