@@ -226,7 +226,7 @@ class _State(Listener):
         self.done += 1
         self.last = outcome(trial)
         if trial.phase == "search" and trial.validity is TrialValidity.VALID and trial.sent_duration_s:
-            self.carried_fps.append(trial.received / trial.sent_duration_s)
+            self.carried_fps.append(trial.carried_fps)
 
     def measurement_begins(self, name: str, expected_s: float) -> None:
         self.phase_name, self.expected, self.done = "measuring", 0, 0

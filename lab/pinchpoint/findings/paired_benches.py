@@ -148,13 +148,9 @@ def tried(trial: Trial, search: Search) -> Tried | None:
         return None
     loses = trial.loss_ratio > search.loss_ratios[0]
     is_highest = trial.offered_fps < LIMITED * trial.load_fps or trial.load_fps >= search.max_load_fps
-    return Tried(min(trial.load_fps, trial.offered_fps), loses, is_highest and not loses, _cycles(trial))
-
-
-def _cycles(trial: Trial) -> float | None:
-    known = [(thread.busy_share, thread.cycles_per_packet) for thread in trial.threads]
-    busiest = max(((busy, cycles) for busy, cycles in known if busy and cycles), default=None)
-    return busiest[1] if busiest is not None and busiest[0] >= BUSY else None
+    busy, cycles = trial.busiest or (0.0, None)
+    known = cycles if busy >= BUSY else None
+    return Tried(min(trial.load_fps, trial.offered_fps), loses, is_highest and not loses, known)
 
 
 def alternation(trials: Iterable[Trial], names: Sequence[str], search: Search) -> Alternation:
