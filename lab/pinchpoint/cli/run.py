@@ -45,7 +45,7 @@ from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import Point, Scenario, Sweep
 from pinchpoint.report import render_comparison, render_html, render_markdown, render_table
 from pinchpoint.run.ceiling import CeilingTest
-from pinchpoint.run.checkpoint import require_same
+from pinchpoint.run.checkpoint import RunContext, require_same
 from pinchpoint.run.host_recovery import held
 from pinchpoint.run.paired_benches import prepare_both
 from pinchpoint.run.profile import profile_all
@@ -263,11 +263,11 @@ def _measure(units: Sequence[Scenario], folder: RunFolder, how: How, profiles: b
     run_one = functools.partial(run_scenario, how.machines, ceiling_test=test)
     try:
         with progress(how.quiet) as listener, stop_on_signals() as remember:
+            context = RunContext(how.machines, folder, listener, remember, how.await_host_s)
             with References(how.machines, units, folder, run_one) as references:
-                own = references.run, references.require
-                run_all(how.machines, units, folder, listener, remember, *own, how.await_host_s)
+                run_all(context, units, references.run, references.require)
             if profiles:
-                profile_all(how.machines, units, folder, listener, remember, awaited_s=how.await_host_s)
+                profile_all(context, units)
             return None
     except Interrupted as error:
         return error
