@@ -325,11 +325,11 @@ def stop_on_signals() -> Iterator[Callable[[Stoppable], None]]:
 def write_report(stored: StoredRun) -> Path:
     """Write report.html and report.md from what the folder holds; returns the page's path."""
     folder, info, result, trials = stored.folder, stored.info, stored.result, stored.folder.read_trials()
-    page = render_html(info, result, trials, folder.read_measurements())
-    folder.write_report(page, render_markdown(info, result, trials))
+    page = folder.write_page("report.html", render_html(info, result, trials, folder.read_measurements()))
+    folder.write_page("report.md", render_markdown(info, result, trials))
     if stored.comparison is not None:
         folder.write_comparison(stored.comparison, render_comparison(stored.comparison))
-    return folder.path / "report.html"
+    return page
 
 
 EXAMPLE = "pinchpoint explain quickstart/3-snat-65536.toml"

@@ -169,11 +169,6 @@ class RunFolder:
         whole = self._read(name).split(b"\n")[:-1]
         return tuple(codec.decode(line, f"{path}, line {number}") for number, line in enumerate(whole, 1))
 
-    def write_report(self, html: str, markdown: str) -> None:
-        """Write report.html and report.md, replacing earlier ones."""
-        self.write_page("report.html", html)
-        self.write_page("report.md", markdown)
-
     def write_comparison(self, comparison: Comparison, html: str) -> None:
         """Write comparison.json and comparison.html, replacing earlier ones."""
         self.store("comparison.json", COMPARISON, comparison)
