@@ -18,9 +18,10 @@ from pinchpoint.host.facts import host_facts, look
 from pinchpoint.host.interface import Host
 from pinchpoint.host.local import Local
 from pinchpoint.model import units
-from pinchpoint.model.errors import InputError, PinchpointError, RequirementError, StoreError
+from pinchpoint.model.errors import InputError, PinchpointError, RequirementError
 from pinchpoint.run import scaffold
 from pinchpoint.run.scaffold import Choice
+from pinchpoint.store.folder import storing
 
 if TYPE_CHECKING:
     from pinchpoint.profiles.streams import Wanted
@@ -60,11 +61,8 @@ def _write(file: Path | None, text: str, what: str) -> None:
     if file is None:
         click.echo(text, nl=False)
         return
-    try:
-        with file.open("x", encoding="utf-8") as made:
-            made.write(text)
-    except OSError as error:
-        raise StoreError(f"{file}: {error.strerror}", "name a file in a folder that you may write") from error
+    with storing(file, "name a file in a folder that you may write"), file.open("x", encoding="utf-8") as made:
+        made.write(text)
     click.echo(f"{file}: {what}")
     next_step("check", str(file))
 

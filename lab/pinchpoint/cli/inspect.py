@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -43,7 +43,7 @@ from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import lower_left_session
 from pinchpoint.model import former, units
-from pinchpoint.model.errors import UNDECIDED, WORSE, BenchError, InputError, RequirementError, StoreError
+from pinchpoint.model.errors import UNDECIDED, WORSE, BenchError, InputError, RequirementError
 from pinchpoint.model.frames import five_tuples, is_exact
 from pinchpoint.model.result import RunInfo, RunResult
 from pinchpoint.model.scenario import Factor, Scenario, Sweep
@@ -55,7 +55,7 @@ from pinchpoint.scenario.schema import FORMS, SCENARIO, schema_of
 from pinchpoint.scenario.study import STUDY_FILE
 from pinchpoint.store import anonymous, bundle
 from pinchpoint.store.bundle import opened
-from pinchpoint.store.folder import RunFolder
+from pinchpoint.store.folder import RunFolder, storing
 
 if TYPE_CHECKING:
     from pinchpoint.serve.index import Row
@@ -309,6 +309,7 @@ def clean(address: str | None) -> int:
 
 FORMATS = ("parquet", "arrow", "csv", "csit", "openmetrics", "perfetto")
 _WITHOUT_TABLES = ("csit", "openmetrics", "perfetto")
+_MADE_ANEW = ("give -o another place", "give -o another name")  # what exists is not overwritten
 _EXAMPLE = "pinchpoint export RUN --format parquet -o results"
 
 
@@ -394,23 +395,12 @@ def _put_file(data: bytes, output: Path | None) -> None:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
         return
-    with _making(output, "write"), output.open("xb") as file:
+    with storing(output, *_MADE_ANEW), output.open("xb") as file:
         file.write(data)
 
 
-@contextmanager
-def _making(path: Path, verb: str) -> Iterator[None]:
-    """What exists is not overwritten. Raises InputError, StoreError."""
-    try:
-        yield
-    except FileExistsError as error:
-        raise InputError(f"{path}: exists already", "give -o another name") from error
-    except OSError as error:
-        raise StoreError(f"cannot {verb} {path}: {error.strerror}", "give -o another place") from error
-
-
 def _put_all(folder: Path, files: Mapping[str, bytes]) -> None:
-    with _making(folder, "make"):
+    with storing(folder, *_MADE_ANEW):
         folder.mkdir(parents=True)
     for name, data in files.items():
         _put_file(data, folder / name)

@@ -40,11 +40,9 @@ _COUNTED = re.compile(rf"{LAST}(-([0-9]{{1,4}}))?")
 
 def stored_runs(folder: Path) -> "list[Row]":
     """The runs in a folder, the newest first. Raises StoreError where their index cannot be written."""
-    from pinchpoint.serve.index import Index, Wanted, index_path  # sqlite3 is not to be imported by `--help`
-    from pinchpoint.serve.shelf import Shelf
+    from pinchpoint.serve.index import Wanted, index_of  # sqlite3 is not to be imported by `--help`
 
-    shelf = Shelf(folder.resolve())
-    index = Index(shelf, index_path(shelf.root))
+    index = index_of(folder.resolve())
     index.refresh()
     pages = index.list(Wanted()).pages
     return [row for page in range(1, pages + 1) for row in index.list(Wanted(page=page)).rows]

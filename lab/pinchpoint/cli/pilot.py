@@ -36,6 +36,7 @@ from pinchpoint.report.observed import generator_lines
 from pinchpoint.run import external_generator
 from pinchpoint.run import pilot as piloted
 from pinchpoint.run.ceiling import CeilingTest
+from pinchpoint.run.checkpoint import RunContext
 from pinchpoint.run.pilot import MOST_REBUILDS, Allocation, Component, Costs, Size
 from pinchpoint.run.stored import StoredRun
 from pinchpoint.stats.estimate import median_interval
@@ -166,7 +167,7 @@ def _scenario(asked: Asked) -> tuple[Scenario, dict[str, str]]:
 def _run(machines: Machines, scenario: Scenario, size: Size, folder: RunFolder, quiet: bool) -> tuple[Results, Costs]:
     try:
         with progress(quiet) as listener, stop_on_signals() as remember:
-            return piloted.run_pilot(machines, scenario, size, folder, listener, remember)
+            return piloted.run_pilot(RunContext(machines, folder, listener, remember), scenario, size)
     except (PinchpointError, KeyboardInterrupt) as error:
         report_as_far(folder)
         if isinstance(error, Interrupted):

@@ -45,7 +45,7 @@ from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import Point, Scenario, Sweep
 from pinchpoint.report import render_comparison, render_html, render_markdown, render_table
 from pinchpoint.run.ceiling import CeilingTest
-from pinchpoint.run.checkpoint import require_same
+from pinchpoint.run.checkpoint import RunContext, require_same
 from pinchpoint.run.host_recovery import held
 from pinchpoint.run.paired_benches import prepare_both
 from pinchpoint.run.profile import profile_all
@@ -109,7 +109,7 @@ def conducted(wanted: Program, how: How, profiles: bool = False) -> tuple[RunFol
 
 
 def new_folder(how: How, name: str, units: Sequence[Scenario], sources: Mapping[str, str], *asked: Any) -> RunFolder:
-    """A run folder that holds what is to be run; `asked`: what `describe_run` takes behind the sources."""
+    """A run folder that holds what is to be run; `asked`: fields of RunInfo from `sweeps` on."""
     folder = RunFolder.create(how.out, name)
     plain = [to_plain(unit) for unit in units]
     folder.write_info(describe_run(how.machines.lab, folder.run_id, sys.argv, plain, sources, *asked))
@@ -263,11 +263,11 @@ def _measure(units: Sequence[Scenario], folder: RunFolder, how: How, profiles: b
     run_one = functools.partial(run_scenario, how.machines, ceiling_test=test)
     try:
         with progress(how.quiet) as listener, stop_on_signals() as remember:
+            context = RunContext(how.machines, folder, listener, remember, how.await_host_s)
             with References(how.machines, units, folder, run_one) as references:
-                own = references.run, references.require
-                run_all(how.machines, units, folder, listener, remember, *own, how.await_host_s)
+                run_all(context, units, references.run, references.require)
             if profiles:
-                profile_all(how.machines, units, folder, listener, remember, awaited_s=how.await_host_s)
+                profile_all(context, units)
             return None
     except Interrupted as error:
         return error
@@ -325,11 +325,11 @@ def stop_on_signals() -> Iterator[Callable[[Stoppable], None]]:
 def write_report(stored: StoredRun) -> Path:
     """Write report.html and report.md from what the folder holds; returns the page's path."""
     folder, info, result, trials = stored.folder, stored.info, stored.result, stored.folder.read_trials()
-    page = render_html(info, result, trials, folder.read_measurements())
-    folder.write_report(page, render_markdown(info, result, trials))
+    page = folder.write_page("report.html", render_html(info, result, trials, folder.read_measurements()))
+    folder.write_page("report.md", render_markdown(info, result, trials))
     if stored.comparison is not None:
         folder.write_comparison(stored.comparison, render_comparison(stored.comparison))
-    return folder.path / "report.html"
+    return page
 
 
 EXAMPLE = "pinchpoint explain quickstart/3-snat-65536.toml"

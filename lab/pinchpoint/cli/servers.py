@@ -73,16 +73,15 @@ def serve(folder: Path, port: int, host: str) -> int:
     from pinchpoint.serve.acts import Acts
     from pinchpoint.serve.app import Workshop, application
     from pinchpoint.serve.guard import Guard
-    from pinchpoint.serve.index import Index, index_path
+    from pinchpoint.serve.index import index_of
     from pinchpoint.serve.pages import Pages
-    from pinchpoint.serve.shelf import Shelf, Studies
+    from pinchpoint.serve.shelf import Studies
 
-    shelf, token = Shelf(_runs_below(folder, "serve")), secrets.token_urlsafe(24)
-    index = Index(shelf, index_path(shelf.root))
+    index, token = index_of(_runs_below(folder, "serve")), secrets.token_urlsafe(24)
     click.echo(f"{folder}: {units.counted(index.refresh(), 'run')} indexed", err=True)
     guard = Guard(token, port)
-    acts = Acts(shelf, _AGAIN)
-    app = application(Workshop(Pages(shelf, index), acts, guard, Studies(study_folders, Machines(Local()))))
+    acts, pages = Acts(index.shelf, _AGAIN), Pages(index.shelf, index)
+    app = application(Workshop(pages, acts, guard, Studies(study_folders, Machines(Local()))))
     _listen(app, host, port, f"/?token={token}")
     return 0
 
@@ -101,11 +100,10 @@ def mcp(folder: Path, allow_run: bool) -> int:
     except ModuleNotFoundError as error:
         raise RequirementError(f"{error.name}: not installed", "pip install 'pinchpoint[mcp]'") from None
     from pinchpoint.serve.acts import Acts
-    from pinchpoint.serve.index import Index, index_path
-    from pinchpoint.serve.shelf import Shelf
+    from pinchpoint.serve.index import index_of
 
-    shelf = Shelf(_runs_below(folder, "mcp"))
-    tools = McpTools(Acts(shelf, _AGAIN), Index(shelf, index_path(shelf.root)), Local())
+    index = index_of(_runs_below(folder, "mcp"))
+    tools = McpTools(Acts(index.shelf, _AGAIN), index, Local())
     server_of(tools, allow_run).run("stdio")
     return 0
 

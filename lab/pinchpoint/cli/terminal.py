@@ -28,14 +28,14 @@ from pinchpoint.measure.standing import Listener
 from pinchpoint.model import units
 from pinchpoint.model.campaign import MachineProgress, Progress
 from pinchpoint.model.comparison import Comparison, Judged, State
-from pinchpoint.model.errors import UNDECIDED, WORSE, InputError, StoreError
+from pinchpoint.model.errors import UNDECIDED, WORSE, InputError
 from pinchpoint.model.measurement import Bound, Measurement, Metric
 from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.report import render_comparison_table, words
 from pinchpoint.run.stored import StoredRun
-from pinchpoint.store.folder import COMPARISON
+from pinchpoint.store.folder import COMPARISON, storing
 
 _PIPED_WIDTH = 200
 _OBEYED: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -121,11 +121,8 @@ def gate_of(stored: StoredRun) -> int:
 
 def write_text(path: Path, text: str, option: str, mode: str = "w") -> None:
     """Write a file that `option` names. Raises StoreError."""
-    try:
-        with path.open(mode, encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise StoreError(f"cannot write {path}: {error.strerror}", f"choose another file for {option}") from error
+    with storing(path, f"choose another file for {option}"), path.open(mode, encoding="utf-8") as file:
+        file.write(text)
 
 
 EVERY_S: Final = 10.0
@@ -226,7 +223,7 @@ class _State(Listener):
         self.done += 1
         self.last = outcome(trial)
         if trial.phase == "search" and trial.validity is TrialValidity.VALID and trial.sent_duration_s:
-            self.carried_fps.append(trial.received / trial.sent_duration_s)
+            self.carried_fps.append(trial.carried_fps)
 
     def measurement_begins(self, name: str, expected_s: float) -> None:
         self.phase_name, self.expected, self.done = "measuring", 0, 0

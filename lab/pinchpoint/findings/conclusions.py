@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pinchpoint.findings.find_shape import foreign, said
 from pinchpoint.findings.point_pairs import Levels, PointPair, is_at, point_pairs, published_ratio
-from pinchpoint.model.measurement import CONFIDENCE, Bound, Estimate, Interval, fewest_for_interval
+from pinchpoint.model.measurement import CONFIDENCE, Bound, Estimate, fewest_for_interval
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.series import listed_levels
 from pinchpoint.model.study import Conclusion, ConclusionOutcome, Curve, JudgedConclusion, Need, Ratio, Study
@@ -71,20 +71,13 @@ def _outcome(pair: PointPair, conclusion: Conclusion) -> ConclusionOutcome:
     quotient = pair.ratio
     if quotient is None or _limited(pair) or _unsafe(pair):
         return ConclusionOutcome.NOT_DECIDABLE
-    low, high = _ends(quotient)
+    possible = quotient.possible
     least = -math.inf if conclusion.least is None else conclusion.least
     most = math.inf if conclusion.most is None else conclusion.most
-    if least <= low and high <= most:
+    if least <= possible.low and possible.high <= most:
         return ConclusionOutcome.CONFIRMED
-    return ConclusionOutcome.CONTRADICTED if high < least or most < low else ConclusionOutcome.NOT_DECIDABLE
-
-
-def _ends(quotient: Interval) -> tuple[float, float]:
-    """Between which the ratio lies; an end that nobody knows is infinite."""
-    closed = quotient.closed
-    if quotient.bound is Bound.AT_LEAST:
-        return closed.low, math.inf
-    return (-math.inf, closed.high) if quotient.bound is Bound.BELOW else (quotient.low, quotient.high)
+    contradicts = possible.high < least or most < possible.low
+    return ConclusionOutcome.CONTRADICTED if contradicts else ConclusionOutcome.NOT_DECIDABLE
 
 
 def _limited(pair: PointPair) -> str:

@@ -24,10 +24,9 @@ With several other factors `against` of fall, knee, flat and growth may fix some
 `connections=32, numa=any`. A sentence whose numbers are missing is not written.
 """
 
-import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pinchpoint.findings.find_shape import chosen, fall, flat, foreign, growth, knee, named_series, refused_rate, said
 from pinchpoint.findings.point_pairs import point_pairs, published_ratio
@@ -328,7 +327,7 @@ def method(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -
     ranking = _by_group(curves, request) if request.against else _by_level(study, curves.get(request.group), request)
     if not ranking.tried or len(ranking.tried) + len(ranking.unknown) < 2:
         return
-    rising = less_is_better(request.metric, ranking.tried[0][1].estimates[request.metric].unit)
+    rising = direction(request.metric, ranking.tried[0][1].estimates[request.metric].unit) < 0
     own, others = _by_owner(ranking.tried, request.metric)
     own.sort(key=lambda pair: pair[1].value, reverse=not rising)
     behind = [(name, estimate) for name, estimate in own if _beats(own[0][1], estimate, rising)]
@@ -367,11 +366,6 @@ _MORE_IS_BETTER = (*_BURSTS, "longest loss-free", "mean time between losses")
 _COSTS = ("loss", "lost", "windows with loss", "disturbed windows", "failed share", "retransmits", "growth")
 
 
-def less_is_better(metric: str, unit: str) -> bool:
-    """Costs are better small; of shares and counts those that count work, loss or repetition."""
-    return direction(metric, unit) < 0
-
-
 def direction(metric: str, unit: str) -> int:
     """1 if higher numbers of a metric are better, -1 if lower ones are, 0 if neither."""
     name = metric.rpartition(": ")[2]
@@ -383,15 +377,8 @@ def direction(metric: str, unit: str) -> int:
 
 def _beats(estimate: Estimate, other: Estimate, less: bool) -> bool:
     """Whether neither a bound nor the intervals leave open which of two is better."""
-    mine, its = _interval(estimate), _interval(other)
+    mine, its = (replace(Interval.of(one).closed, bound=one.bound).possible for one in (estimate, other))
     return mine.high < its.low if less else mine.low > its.high
-
-
-def _interval(estimate: Estimate) -> Interval:
-    closed = Interval.of(estimate).closed
-    if estimate.bound is Bound.BELOW:
-        return closed.reaching(-math.inf, closed.high)
-    return closed.reaching(closed.low, math.inf) if estimate.bound is Bound.AT_LEAST else closed
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Final
 
 from pinchpoint.findings import differences
 from pinchpoint.findings.curves import DISTURBED, metrics_of, of_repeats
-from pinchpoint.findings.findings import less_is_better
+from pinchpoint.findings.findings import direction
 from pinchpoint.model.comparison import Difference, Trend, TrendChange, TrendRun, TrendSegment
 from pinchpoint.model.effective import by_name
 from pinchpoint.model.errors import InputError, choices
@@ -100,7 +100,7 @@ def _trend(name: str, metric: str, runs: Sequence[_Measured]) -> Trend:
     values = [point.value for point in points]
     levels = tuple(_segment(values, segment.first, segment.end) for segment in cut(values) if values)
     unit = next((run.estimates[metric].unit for run in kept), "")
-    definition, less = runs[-1].definition_of(metric), less_is_better(metric, unit)
+    definition, less = runs[-1].definition_of(metric), direction(metric, unit) < 0
     changes = tuple(_change(old, new, points, less) for old, new in pairwise(levels))
     left_out = tuple(f"{run.info.run_id}: {reason}" for run, reason in reasons if reason)
     return Trend(name, metric, unit, definition, points, levels, changes, left_out, FEWEST_RUNS)

@@ -88,6 +88,14 @@ class Interval:
         return replace(self, low=low, high=high)
 
     @property
+    def possible(self) -> Self:
+        """The same, without an end on the side that a bound leaves open."""
+        closed = self.closed
+        if self.bound is Bound.AT_LEAST:
+            return replace(closed, high=math.inf)
+        return replace(closed, low=-math.inf) if self.bound is Bound.BELOW else self
+
+    @property
     def width(self) -> float:
         """Relative to the upper end."""
         return (self.high - self.low) / self.high

@@ -345,6 +345,11 @@ class Trial:
         return self.offered / self.sent_duration_s if self.sent_duration_s else 0.0
 
     @property
+    def carried_fps(self) -> float:
+        """Frames that came back, over the time of sending."""
+        return self.received / self.sent_duration_s if self.sent_duration_s else 0.0
+
+    @property
     def forwarded_fps(self) -> float:
         """Frames a second that came back while the trial was sent; without samples, all that came back over that time.
 
@@ -356,7 +361,7 @@ class Trial:
             if sample.received is not None and sample.elapsed_s <= self.sent_duration_s
         ]
         if not counted or counted[-1][0] <= counted[0][0]:
-            return self.received / self.sent_duration_s if self.sent_duration_s else 0.0
+            return self.carried_fps
         (began_s, first), (ended_s, last) = counted[0], counted[-1]
         return (last - first) / (ended_s - began_s)
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from enum import StrEnum
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 
 class Worded(StrEnum):
@@ -20,15 +20,20 @@ class Worded(StrEnum):
         return member
 
 
-Step = tuple[float, str]
-"""A divisor and the word for what is divided by it, e.g. `(1e6, "Mpps")`."""
+class Step(NamedTuple):
+    """A divisor and the word for what is divided by it, e.g. `(1e6, "Mpps")`."""
+
+    divisor: float
+    label: str
+
+
 _LEAST_OF_COMMON: Final = 0.01  # of the largest value: what is smaller has a unit of its own
 _DURATION: Final = re.compile(r"(?:(\d{1,5})h)?(?:(\d{1,5})m)?(?:(\d{1,7})s)?")
 
 
-def _scaled(value: float, steps: tuple[tuple[float, str], ...]) -> str:
-    factor, unit = next((step for step in steps if abs(value) >= step[0]), steps[-1])
-    return f"{_three(value / factor)} {unit}"
+def _scaled(value: float, unit: str) -> str:
+    step = step_of(value, unit)
+    return f"{_three(value / step.divisor)} {step.label}"
 
 
 def _three(value: float) -> str:
@@ -57,9 +62,10 @@ _STEPS: Mapping[str, tuple[tuple[float, str], ...]] = {
 }
 
 
-def steps(unit: str) -> tuple[tuple[float, str], ...]:
-    """The words for a unit (model/measurement.py) by size, the largest first; one step if it is never scaled."""
-    return _STEPS.get(unit, ((1.0, "" if unit == "count" else unit),))
+def step_of(value: float, unit: str) -> Step:
+    """In which a value of a unit (model/measurement.py) is at least 1; the smallest if in none, or if there is one."""
+    steps = _STEPS.get(unit, ((1.0, "" if unit == "count" else unit),))
+    return Step(*next((step for step in steps if abs(value) >= step[0]), steps[-1]))
 
 
 def common(values: Iterable[float], unit: str) -> Step | None:
@@ -67,19 +73,19 @@ def common(values: Iterable[float], unit: str) -> Step | None:
     known = [value for value in values if value > 0]
     if not known or min(known) < _LEAST_OF_COMMON * max(known):
         return None
-    return next((step for step in steps(unit) if max(known) >= step[0]), steps(unit)[-1])
+    return step_of(max(known), unit)
 
 
 def fps(rate: float | None, step: Step | None = None) -> str:
     """A frame rate, e.g. `4.21 Mpps`, in the unit of `step` if one is given; `-` for None."""
     if rate is None or step is None:
-        return "-" if rate is None else _scaled(rate, _STEPS["fps"])
+        return "-" if rate is None else _scaled(rate, "fps")
     return f"{rate / step[0]:.{_significant(rate / step[0])}f} {step[1]}"
 
 
 def nanoseconds(value: float | None) -> str:
     """A time, e.g. `6.50 us`; `-` for None."""
-    return "-" if value is None else _scaled(value, _STEPS["ns"])
+    return "-" if value is None else _scaled(value, "ns")
 
 
 def share(value: float | None) -> str:
@@ -104,7 +110,7 @@ def loss(ratio: float) -> str:
 
 def quantity_range(low: float, high: float, unit: str, step: Step | None = None) -> str:
     """Two values of a metric in one unit, with enough digits to tell them apart, e.g. `54.1 to 56.0 us`."""
-    divisor, word = step or next((step for step in steps(unit) if high >= step[0]), steps(unit)[-1])
+    divisor, word = step or step_of(max(0.0, high), unit)
     first, last = low / divisor, high / divisor
     least = 0 if max(abs(first), abs(last)) >= 99.95 else 1 if abs(last) >= 9.995 else 2
     least = max(least, 2) if unit == "fps" else least
@@ -115,7 +121,7 @@ def quantity_range(low: float, high: float, unit: str, step: Step | None = None)
 
 def beside(value: float, *others: float, unit: str, step: Step | None = None) -> str:
     """Other values in the unit that the first one is written in, without its word, e.g. `4.71 .. 5.02`."""
-    divisor, _ = step or next((step for step in steps(unit) if abs(value) >= step[0]), steps(unit)[-1])
+    divisor, _ = step or step_of(value, unit)
     least = _decimals(value / divisor) if step is None else _significant(value / divisor)
     apart = (max(others) - min(others)) / divisor
     decimals = next((digits for digits in range(least, 7) if apart > 4.99 * 10.0**-digits), least)
@@ -136,7 +142,7 @@ def duration(seconds: float) -> str:
 
 def per_second(value: float | None) -> str:
     """How often something happens, e.g. `17.8 k/s`; `-` for None."""
-    return "-" if value is None else _scaled(value, _STEPS["1/s"])
+    return "-" if value is None else _scaled(value, "1/s")
 
 
 def seconds(value: float | None) -> str:
@@ -185,7 +191,7 @@ def quantity(value: float | None, unit: str) -> str:
         return "-" if value is None else "0"
     if unit in _WRITERS:
         return _WRITERS[unit](value)
-    return _scaled(value, _STEPS[unit]) if unit in _STEPS else f"{number(value)} {unit}".strip()
+    return _scaled(value, unit) if unit in _STEPS else f"{number(value)} {unit}".strip()
 
 
 AROUND_BYTES: Final = 20  # preamble, start of frame delimiter and the least gap (IEEE 802.3, 4.4.2)

@@ -12,6 +12,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 from pinchpoint.host.guest import NAME as GUEST
 from pinchpoint.host.interface import Host
+from pinchpoint.model.watch import Reading
 
 
 def origin(host: Host) -> str:
@@ -131,7 +132,7 @@ def _is_slip(name: str, change: int, before: Snapshot, after: Snapshot) -> bool:
     return name in after.derived and -change <= max(FEW, ROUNDED * before.counters[name])
 
 
-def together(parts: Sequence[Observation]) -> Observation:
+def together(parts: Sequence[Observation | Reading]) -> Observation:
     """What changed in parts of time that follow each other: differences and times added up, the last one's gauges."""
     changes, gauges, went_back, unpaired = Counter[str](), dict[str, float](), dict[str, None](), dict[str, None]()
     for part in parts:

@@ -204,18 +204,6 @@ def level_axis(factor: Factor, levels: Sequence[Level]) -> LevelAxis:
     return LevelAxis(factor, shown, log, places=tuple(number or zero for number in numbers))
 
 
-@dataclass(frozen=True)
-class ValueAxis:
-    """How a metric's values are drawn."""
-
-    divisor: float
-    label: str  # the unit
-
-
-def value_axis(unit: str, values: Sequence[float], step: units.Step | None = None) -> ValueAxis:
+def value_axis(unit: str, values: Sequence[float], step: units.Step | None = None) -> units.Step:
     """The unit in which the largest value is at least 1; or that of `step`, which the page has for all."""
-    if step is not None:
-        return ValueAxis(*step)
-    most = max((abs(value) for value in values), default=0.0)
-    steps = units.steps(unit)
-    return ValueAxis(*next((step for step in steps if most >= step[0]), steps[-1]))
+    return step or units.step_of(max(map(abs, values), default=0.0), unit)

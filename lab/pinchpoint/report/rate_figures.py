@@ -206,7 +206,7 @@ def _narrowing(bounds: Sequence[Between], divisor: float) -> list[Figure]:
 def _moving(tried: Sequence[tuple[float, Trial]]) -> list[tuple[float, float]]:
     """What came back, the median of each valid trial with those around it: where the threshold was just then."""
     valid = [(at, trial) for at, trial in tried if trial.validity is TrialValidity.VALID]
-    carried = [trial.received / trial.sent_duration_s if trial.sent_duration_s else 0.0 for _, trial in valid]
+    carried = [trial.carried_fps for _, trial in valid]
     return [(at, median(carried[max(0, place - _AROUND) : place + _AROUND + 1])) for place, (at, _) in enumerate(valid)]
 
 

@@ -42,7 +42,7 @@ from pinchpoint.model.result import CEILING_ERROR, Ceiling, Limit, Rate, RateSta
 from pinchpoint.model.scenario import Scenario, Stream, Validity
 from pinchpoint.model.warning import ResultWarning, Warn
 from pinchpoint.store.codec import SCHEMA, Codec
-from pinchpoint.store.folder import replace_file
+from pinchpoint.store.folder import replace_file, storing
 
 PHASE = "ceiling"
 TRIAL_S = 0.2
@@ -95,11 +95,9 @@ def read_ceilings(path: Path, now: datetime) -> tuple[Ceiling, ...]:
 def write_ceilings(path: Path, ceilings: Sequence[Ceiling]) -> None:
     """Replace the file whole. Raises StoreError, and leaves nothing behind then."""
     data = _CODEC.encode(Ceilings(SCHEMA, tuple(ceilings)), str(path)) + b"\n"
-    try:
+    with storing(path, "--no-ceiling, or XDG_CACHE_HOME elsewhere"):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         replace_file(path, data)
-    except OSError as error:
-        raise StoreError(f"{path}: {error.strerror}", "--no-ceiling, or XDG_CACHE_HOME elsewhere") from error
 
 
 def _measured_at(ceiling: Ceiling, path: Path) -> datetime:

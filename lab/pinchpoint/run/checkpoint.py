@@ -17,6 +17,7 @@ from pinchpoint.findings.findings import findings
 from pinchpoint.findings.steps import steps
 from pinchpoint.host import facts
 from pinchpoint.host.interface import Host
+from pinchpoint.host.machines import Machines
 from pinchpoint.measure.standing import Listener, Stoppable, Task
 from pinchpoint.model.comparison import ComparisonRequest
 from pinchpoint.model.errors import InputError
@@ -26,6 +27,7 @@ from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.study import Curve
 from pinchpoint.model.trial import Trial
 from pinchpoint.run import explaining
+from pinchpoint.run.host_recovery import AWAITED_S, Returned, outliving
 from pinchpoint.store.codec import SCHEMA
 from pinchpoint.store.folder import RunFolder
 
@@ -59,11 +61,17 @@ def require_same(info: RunInfo, lab: Host) -> None:
 
 @dataclass(frozen=True)
 class RunContext:
-    """What one run measures with: where its findings go, who is shown them, and who may stop it."""
+    """What one run measures with: on which machines, where its findings go, who is shown them, and who may stop it."""
 
+    machines: Machines
     folder: RunFolder
     listener: Listener
     on_stoppable: Callable[[Stoppable], None]
+    awaited_s: float = AWAITED_S  # for a host that is lost; then what was measured there is begun anew
+
+    def outliving(self, units: Sequence[Scenario], attempt: Callable[[], Returned]) -> Returned:
+        """What an attempt at these units returns, made again once a host that it lost is back. Raises HostLostError."""
+        return outliving(self.machines, units, attempt, self.on_stoppable, awaited_s=self.awaited_s)
 
 
 class Growing:

@@ -13,7 +13,6 @@ from types import MappingProxyType
 
 from pinchpoint.dut.setup import Setup, prepare
 from pinchpoint.findings.paired_benches import alternation, rate_metric, tried, turns_metric, why_hopeless
-from pinchpoint.host.machines import Machines
 from pinchpoint.measure.standing import Standing, live_bench
 from pinchpoint.measure.summary import scenario_result
 from pinchpoint.model.comparison import ComparisonRequest, Method
@@ -46,8 +45,8 @@ def expected_s(request: ComparisonRequest) -> float:
 class Comparison:
     """Of A and B, between its first action and its last; `files` have the request and get what becomes of it."""
 
-    def __init__(self, machines: Machines, units: Sequence[Scenario], files: Growing, context: RunContext) -> None:
-        self._machines, self._units, self._files, self._context = machines, units, files, context
+    def __init__(self, units: Sequence[Scenario], files: Growing, context: RunContext) -> None:
+        self._units, self._files, self._context = units, files, context
         self._settings: dict[str, Mapping[str, str]] = {}
         self._warnings: dict[str, ResultWarning] = {}  # each once, in their order, by its text
         stretches, trials = context.folder.read_stretches(), context.folder.read_trials()
@@ -95,8 +94,8 @@ class Comparison:
         (a, b), context = self._units, self._context
         context.listener.scenario_begins(a, 1, 1)
         tasks = {unit.name: self._files.task(unit.name, context) for unit in (a, b)}
-        first, engine = planned(self._machines, a, tasks[a.name])
-        second, _ = planned(self._machines, b, tasks[b.name], partial(prepare, beside=first))
+        first, engine = planned(context.machines, a, tasks[a.name])
+        second, _ = planned(context.machines, b, tasks[b.name], partial(prepare, beside=first))
 
         def live(setup: Setup) -> AbstractContextManager[Standing]:
             return live_bench(setup, engine, tasks[setup.scenario.name])

@@ -154,7 +154,7 @@ def is_certain(turns: Turns, is_below: bool) -> bool:
 
 def _rate(a: Trial, b: Trial) -> Iterator[Gain]:
     """Of frames carried a second. A bench that carried what was offered may carry more."""
-    before, after = _carried_fps(a), _carried_fps(b)
+    before, after = a.carried_fps, b.carried_fps
     if before > 0:
         yield Gain(min(BEYOND, after / before), _is_overloaded(a), _is_overloaded(b))
     elif after > 0:
@@ -180,10 +180,6 @@ def _is_overloaded(trial: Trial) -> bool:
     return trial.received < (1 - OVERLOADED) * trial.offered
 
 
-def _carried_fps(trial: Trial) -> float:
-    return trial.received / trial.sent_duration_s if trial.sent_duration_s else 0.0
-
-
 def _streams(pair: Pair) -> float:
     a, b = (len(pair.benches[side].scenario.streams) for side in SIDES)
     return b / a
@@ -192,7 +188,7 @@ def _streams(pair: Pair) -> float:
 def _lossy(trial: Callable[[float], Trial], scenario: Scenario) -> float:
     """A load that the bench should carry, by what it carries of the highest one, and at which it loses frames twice."""
     most_fps = scenario.search.max_load_fps
-    carried_fps = _carried_fps(trial(most_fps)) or first_round(scenario)[1]
+    carried_fps = trial(most_fps).carried_fps or first_round(scenario)[1]
     loads_fps = [min(most_fps, part * carried_fps) for part in PARTS]
     lossy = (load_fps for load_fps in loads_fps[:-1] if all(trial(load_fps).loss_ratio > SEEN for _ in range(2)))
     return next(lossy, loads_fps[-1])

@@ -23,14 +23,14 @@ from pinchpoint.findings.curves import of_repeats
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import preferred
 from pinchpoint.measure.registry import measure_of
-from pinchpoint.measure.standing import Listener, Stoppable, Task, opened, standing_bench
+from pinchpoint.measure.standing import Listener, Task, opened, standing_bench
 from pinchpoint.model.measurement import Bound, fewest_for_interval
 from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Level, Point, Scenario
+from pinchpoint.run.checkpoint import RunContext
 from pinchpoint.run.run import run_all
 from pinchpoint.run.scenario import planned
 from pinchpoint.stats.estimate import rank_place
-from pinchpoint.store.folder import RunFolder
 
 LEVELS = ("rebuild of the bench", "restart of the DUT", "measurement")
 Nested = Sequence[Sequence[Sequence[float]]]  # by rebuild, by restart, by measurement
@@ -88,20 +88,15 @@ def unit(scenario: Scenario, bench: int, start: int, measurement: int) -> Scenar
 
 
 def run_pilot(
-    machines: Machines,
-    scenario: Scenario,
-    size: Size,
-    folder: RunFolder,
-    listener: Listener,
-    on_stoppable: Callable[[Stoppable], None],
+    context: RunContext, scenario: Scenario, size: Size
 ) -> tuple[Mapping[tuple[int, int, int], ScenarioResult], Costs]:
-    """Every measurement by its place, and what each step costs; all is kept in `folder` as it ends.
+    """Every measurement by its place, and what each step costs; all is kept in the run folder as it ends.
 
     Raises what a run raises; the bench is then removed, and what was measured stays in the folder.
     """
     units = {place: unit(scenario, *place) for place in size.every}
-    with _Benches(machines) as benches:
-        result = run_all(machines, [*units.values()], folder, listener, on_stoppable, benches.run)
+    with _Benches(context.machines) as benches:
+        result = run_all(context, [*units.values()], benches.run)
     by_name = {of_unit.scenario: of_unit for of_unit in result.scenarios}
     return {place: by_name[measured.name] for place, measured in units.items()}, benches.spent.costs()
 

@@ -17,10 +17,9 @@ from pinchpoint.causes.signs import Diagnosed
 from pinchpoint.causes.verdict import likely
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.setup import planned_ends
-from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.frames import first_round, measuring, warm_up
-from pinchpoint.measure.standing import Interrupted, Listener, Standing, Stoppable, Task, Undoable, live_bench
+from pinchpoint.measure.standing import Interrupted, Standing, Task, Undoable, live_bench
 from pinchpoint.measure.trial import Measurer, OverTime
 from pinchpoint.model import units
 from pinchpoint.model.causes import Sign, Signs, Suspicion
@@ -34,9 +33,7 @@ from pinchpoint.observe.perf import DropReasons, Functions, Stacks, kind_of
 from pinchpoint.observe.snapshot import Forwards
 from pinchpoint.run.checkpoint import RunContext
 from pinchpoint.run.explaining import experiment_of
-from pinchpoint.run.host_recovery import AWAITED_S, outliving
 from pinchpoint.run.scenario import planned
-from pinchpoint.store.folder import RunFolder
 
 PHASE = "profile"
 SAMPLED_S = 2.0
@@ -44,13 +41,13 @@ TRIAL_S = 5.0  # perf takes a moment to start on a busy core, and must end befor
 BEGINS_S = 0.25  # after the first frame, when the load is there
 PERF_S = 5.0  # for perf to start, and to look up the symbols
 
-ProfileOne = Callable[[Machines, Scenario, RunContext], Profile]
+ProfileOne = Callable[[Scenario, RunContext], Profile]
 
 
-def profiled(machines: Machines, scenario: Scenario, context: RunContext) -> Profile:
+def profiled(scenario: Scenario, context: RunContext) -> Profile:
     """Build the bench, sample it under its highest load, remove it. Raises what building and a trial raise."""
     task = Task(context.listener, context.on_stoppable, engine_log=context.folder.path / "engine.log")
-    setup, engine = planned(machines, scenario, task)
+    setup, engine = planned(context.machines, scenario, task)
     with live_bench(setup, engine, task) as bench:
         profile, stacks = _sampled(bench)
     if stacks is None:
@@ -58,22 +55,12 @@ def profiled(machines: Machines, scenario: Scenario, context: RunContext) -> Pro
     return replace(profile, file=context.folder.attach(f"{scenario.name}.folded", stacks.folded()).name)
 
 
-def profile_all(
-    machines: Machines,
-    scenarios: Sequence[Scenario],
-    folder: RunFolder,
-    listener: Listener,
-    on_stoppable: Callable[[Stoppable], None],
-    profile_one: ProfileOne = profiled,
-    awaited_s: float = AWAITED_S,
-) -> None:
+def profile_all(context: RunContext, scenarios: Sequence[Scenario], profile_one: ProfileOne = profiled) -> None:
     """Sample the unchanged bench of each scenario that the run explains; its result gets the profiles.
-
-    A host that is lost is awaited for `awaited_s`; then the bench is built anew.
 
     What cannot be sampled is said in the profile and ends nothing. Raises Interrupted and StoreError.
     """
-    result, info, context = folder.so_far(), folder.read_info(), RunContext(folder, listener, on_stoppable)
+    result, info = context.folder.so_far(), context.folder.read_info()
     if not info.explains:
         return
     explained = {
@@ -91,11 +78,11 @@ def profile_all(
             told = f"no time of the budget was left: give --budget more than {units.duration(spent_s)}"
             profile = Profile(unit.name, told)
         else:
-            profile = _whatever_happens(machines, unit, profile_one, context, awaited_s)
+            profile = _whatever_happens(unit, profile_one, context)
         spent_s += time.monotonic() - began_s
         profiles = (*(other for other in result.profiles if other.scenario != unit.name), profile)
         result = replace(result, profiles=profiles)
-        folder.write_result(result)
+        context.folder.write_result(result)
 
 
 def expected_s(scenario: Scenario) -> float:
@@ -103,13 +90,10 @@ def expected_s(scenario: Scenario) -> float:
     return device_of(scenario).standing_s(scenario) + first_round(scenario)[0] + 2 * (TRIAL_S + PERF_S)
 
 
-def _whatever_happens(
-    machines: Machines, unit: Scenario, profile_one: ProfileOne, context: RunContext, awaited_s: float
-) -> Profile:
+def _whatever_happens(unit: Scenario, profile_one: ProfileOne, context: RunContext) -> Profile:
     context.on_stoppable(Undoable())
-    attempt = partial(profile_one, machines, unit, context)
     try:
-        return outliving(machines, [unit], attempt, context.on_stoppable, awaited_s=awaited_s)
+        return context.outliving([unit], partial(profile_one, unit, context))
     except (Interrupted, StoreError):
         raise
     except PinchpointError as error:

@@ -5,30 +5,26 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Any
 
 from pinchpoint.dut.placement import alike_there
 from pinchpoint.dut.setup import require as require_alone
 from pinchpoint.host import facts
 from pinchpoint.host.interface import Host
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.standing import Listener, RunUnit, Stoppable, Undoable
+from pinchpoint.measure.standing import RunUnit, Undoable
 from pinchpoint.measure.summary import scenario_result
-from pinchpoint.model.comparison import ComparisonRequest, Method
+from pinchpoint.model.comparison import Method
 from pinchpoint.model.errors import OF_A_UNIT, BenchError, PinchpointError, RequirementError, StoreError
 from pinchpoint.model.result import Outcome, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.model.study import Study, SweepInfo
 from pinchpoint.run import explaining
 from pinchpoint.run.budget import Budget, Forecast
 from pinchpoint.run.checkpoint import Clock, DifferentError, Growing, RunContext
 from pinchpoint.run.comparison import Comparison
-from pinchpoint.run.host_recovery import AWAITED_S, outliving
 from pinchpoint.store.codec import SCHEMA
-from pinchpoint.store.folder import RunFolder
 
-Returned = TypeVar("Returned")
-
+Require = Callable[[Scenario, Machines], None]
 MOST_FAILURES = 3  # in a row: then it is the machine and not the point
 
 
@@ -38,73 +34,44 @@ def describe_run(
     argv: Sequence[str],
     scenarios: Sequence[Mapping[str, object]],
     sources: Mapping[str, str],
-    sweeps: Sequence[SweepInfo] = (),
-    study: Study | None = None,
-    budget_s: float | None = None,
-    comparison: ComparisonRequest | None = None,
-    explains: bool = False,
+    *asked: Any,
+    **further: Any,
 ) -> RunInfo:
-    """What `run.json` says before the first scenario starts.
+    """What `run.json` says before the first scenario starts; `asked`, `further`: fields of RunInfo from `sweeps` on.
 
     With `sweeps` the run goes on past what is impossible or fails; without, the first error ends it.
     """
-    return RunInfo(
-        schema=SCHEMA,
-        run_id=run_id,
-        started=datetime.now(UTC).isoformat(),
-        argv=tuple(argv),
-        scenarios=tuple(scenarios),
-        sweeps=tuple(sweeps),
-        study=study,
-        budget_s=budget_s,
-        comparison=comparison,
-        explains=explains,
-        sources=dict(sources),
-        plans={},
-        versions=facts.versions(lab),
-        host=facts.host_facts(lab),
-    )
+    plain, started = tuple(scenarios), datetime.now(UTC).isoformat()
+    of_lab = facts.versions(lab), facts.host_facts(lab)
+    return RunInfo(SCHEMA, run_id, started, tuple(argv), plain, dict(sources), {}, *of_lab, *asked, **further)
 
 
 def run_all(
-    machines: Machines,
-    scenarios: Sequence[Scenario],
-    folder: RunFolder,
-    listener: Listener,
-    on_stoppable: Callable[[Stoppable], None],
+    context: RunContext,
+    units: Sequence[Scenario],
     run_one: RunUnit,
-    require: Callable[[Scenario, Machines], None] = require_alone,
-    awaited_s: float = AWAITED_S,
+    require: Require = require_alone,
     now_s: Clock = time.monotonic,
 ) -> RunResult:
-    """Run what `folder` does not hold yet; its result.json grows as units end, and is whole however the run ends.
+    """Run what the folder does not hold yet; its result.json grows as units end, and is whole however the run ends.
 
     Trials of a unit that was interrupted are answered from the record; a unit that was impossible or failed is tried
-    again. A host that is lost is awaited for `awaited_s`; then what was measured there is begun anew.
+    again.
 
     Raises what a plain scenario raises; of a sweep, the last of MOST_FAILURES failures in a row, or the last error if
     nothing was measured.
     """
-    context = RunContext(folder, listener, on_stoppable)
-    return _Run(machines, scenarios, context, run_one, require, awaited_s, now_s).whole()
+    return _Run(context, units, run_one, require, now_s).whole()
 
 
 class _Run:
     """One run between its first unit and its last."""
 
     def __init__(
-        self,
-        machines: Machines,
-        units: Sequence[Scenario],
-        context: RunContext,
-        run_one: RunUnit,
-        require: Callable[[Scenario, Machines], None],
-        awaited_s: float,
-        now_s: Clock,
+        self, context: RunContext, units: Sequence[Scenario], run_one: RunUnit, require: Require, now_s: Clock
     ) -> None:
-        self._machines, self._units, self._context = machines, units, context
-        self._run_one, self._require, self._awaited_s = run_one, require, awaited_s
-        self._alike = alike_there(units, machines)
+        self._context, self._units, self._run_one, self._require = context, units, run_one, require
+        self._alike = alike_there(units, context.machines)
         self._files = Growing(context.folder, units, now_s)
         self._done = self._files.done
         info = self._files.info
@@ -133,11 +100,11 @@ class _Run:
 
     def _both_at_once(self) -> None:
         """A and B on benches that stand at once; what they have yielded so far is kept however it ends."""
-        comparison = Comparison(self._machines, self._units, self._files, self._context)
+        comparison = Comparison(self._units, self._files, self._context)
         self._context.on_stoppable(Undoable())
         self._files.is_partial = True
         try:
-            self._outliving(self._units, comparison.measure)
+            self._context.outliving(self._units, comparison.measure)
             self._files.is_partial = False
         finally:
             for result in comparison.results():
@@ -184,7 +151,7 @@ class _Run:
             return self._run_unit(unit)
         began = time.monotonic()
         try:
-            self._require(unit, self._machines)
+            self._require(unit, self._context.machines)
             result = self._run_unit(unit)
         except DifferentError:
             raise
@@ -208,11 +175,8 @@ class _Run:
         def attempt() -> ScenarioResult:
             return self._run_one(unit, self._files.task(unit.name, self._context))
 
-        result = self._outliving([unit], attempt)
+        result = self._context.outliving([unit], attempt)
         return replace(result, wall_s=max(result.wall_s, time.monotonic() - began))  # the bench's removal included
-
-    def _outliving(self, units: Sequence[Scenario], attempt: Callable[[], Returned]) -> Returned:
-        return outliving(self._machines, units, attempt, self._context.on_stoppable, awaited_s=self._awaited_s)
 
     def _learn(self, unit: Scenario, result: ScenarioResult) -> None:
         if result.outcome is Outcome.MEASURED:

@@ -16,7 +16,7 @@ from pinchpoint.measure.trial import COUNTERS_SETTLE_S
 from pinchpoint.model.hops import HopGraph
 from pinchpoint.model.trial import Hop
 from pinchpoint.model.watch import Reading, RecordHead, Watched
-from pinchpoint.observe.snapshot import Bracket, Observation, together
+from pinchpoint.observe.snapshot import Bracket, together
 from pinchpoint.store.codec import SCHEMA
 
 
@@ -82,11 +82,11 @@ def watched(device: Watchable, head: RecordHead, seen: Sequence[Reading]) -> Wat
 
     A reading in which something that the path sums up came, went or was reset is left out, as far as there are others.
     """
-    everything = together([_observed(reading) for reading in seen])
+    everything = together(seen)
     counted = {**dict.fromkeys((*everything.went_back, *everything.unpaired), 0.0), **everything.flat()}
     graph = device.watched_graph(head.variant, counted, head.ports)
     kept = [reading for reading in seen if not any(is_summed(name, graph) for name in _broken(reading))] or seen
-    whole = everything if len(kept) == len(seen) else together([_observed(reading) for reading in kept])
+    whole = everything if len(kept) == len(seen) else together(kept)
     # A state is that of the last reading: what is not there any more was removed.
     gauges = {name: whole.gauges[name] for name in (kept[-1].gauges if kept else ())}
     flat = {**gauges, **whole.differences}
@@ -130,10 +130,6 @@ def _late(graph: HopGraph, hop: Hop, seconds: float) -> float:
 def _broken(reading: Reading) -> tuple[str, ...]:
     """Counters that do not tell what happened in the whole of its time."""
     return (*reading.went_back, *reading.unpaired)
-
-
-def _observed(reading: Reading) -> Observation:
-    return Observation(reading.elapsed_s, reading.differences, reading.gauges, reading.went_back, reading.unpaired)
 
 
 def _ports(graph: HopGraph, head: RecordHead) -> tuple[str, ...]:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from pinchpoint.host.local import Local
-from pinchpoint.model.errors import InputError, StoreError
+from pinchpoint.model.errors import InputError
 from pinchpoint.serve.shelf import Shelf
 from pinchpoint.store.campaign import CampaignFolder, is_campaign
-from pinchpoint.store.folder import first_free, owner, read_tags, write_tags
+from pinchpoint.store.folder import first_free, owner, read_tags, storing, write_tags
 
 FOLDER: Final = "scenarios"  # of those started from a form, below the runs' folder, with their logs
 LOG_SHOWN: Final = 8192  # bytes from the end
@@ -118,11 +118,9 @@ class Acts:
         folder = self.shelf.root / FOLDER
         if folder.is_symlink():
             raise InputError(f"{folder} is a link", "remove it; scenarios are written below the runs' folder only")
-        try:
+        with storing(folder, "choose a folder that is writable"):
             folder.mkdir(exist_ok=True)
             yield folder
-        except OSError as error:
-            raise StoreError(f"cannot write {folder}: {error.strerror}", "choose a folder that is writable") from error
 
     def _write(self, name: str, text: str) -> Path:
         """A new file; where there is one of this name, the name gets a number."""

@@ -191,9 +191,10 @@ class Index:
         return base
 
 
-def index_path(root: Path) -> Path:
-    """Where the index of a folder is kept: beside the ceilings, in a cache."""
-    return ceilings_file().parent / f"serve-{hashlib.sha256(str(root).encode()).hexdigest()[:16]}.sqlite3"
+def index_of(root: Path) -> Index:
+    """The index of a folder of runs, which is kept beside the ceilings, in a cache."""
+    name = f"serve-{hashlib.sha256(str(root).encode()).hexdigest()[:16]}.sqlite3"
+    return Index(Shelf(root), ceilings_file().parent / name)
 
 
 def _stamp(path: Path) -> str:

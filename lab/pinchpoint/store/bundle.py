@@ -24,7 +24,7 @@ from typing import Final
 
 from pinchpoint.model.errors import InputError, StoreError
 from pinchpoint.store.codec import SCHEMA, Codec
-from pinchpoint.store.folder import RunFolder
+from pinchpoint.store.folder import RunFolder, storing
 
 MANIFEST: Final = "bundle.json"
 MOST_BYTES: Final = 4 << 30  # of all files
@@ -119,12 +119,10 @@ def unpack(path: Path, root: Path) -> RunFolder:
         target = root / manifest.run_id
         if target.exists() or target.is_symlink():
             raise InputError(f"{target}: exists already", "give -o another folder")
-        try:
+        with storing(root, "give -o another place"):
             root.mkdir(parents=True, exist_ok=True)
             _require_space(manifest, root)
             new = Path(tempfile.mkdtemp(prefix=".unpack-", dir=root))
-        except OSError as error:
-            raise StoreError(f"cannot write {root}: {error.strerror}", "give -o another place") from error
         try:
             _extract(bundle, manifest, new, path)
             _require_readable(RunFolder(new), manifest, path)

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from pinchpoint.model.campaign import HERE, Calibration, Campaign, Entry, Progress, What
-from pinchpoint.model.errors import InputError, StoreError
+from pinchpoint.model.errors import InputError
 from pinchpoint.store.codec import Codec
-from pinchpoint.store.folder import MEASUREMENT, TRIAL, RunFolder
+from pinchpoint.store.folder import MEASUREMENT, TRIAL, RunFolder, storing
 
 CAMPAIGN: Final = Codec.of(Campaign)
 ENTRY: Final = Codec.of(Entry)
@@ -141,10 +141,8 @@ class CampaignFolder:
     def make_attempt(self, name: str, files: Mapping[str, bytes]) -> RunFolder:
         """The same with these files in it, each written whole. Raises StoreError."""
         folder = self.attempt(name)
-        try:
+        with storing(folder.path):
             (folder.path / "attachments").mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreError(f"cannot write {folder.path}: {error.strerror}") from error
         for file, data in files.items():
             inner, _, last = file.rpartition("/")
             place = RunFolder(folder.path / "attachments") if inner == "attachments" else folder

@@ -71,7 +71,7 @@ class RunFolder:
         """
         stamp = (now or datetime.now(UTC)).astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
         path = root / f"{_safe(name)}-{stamp}"
-        with _storing(path):
+        with storing(path):
             root.mkdir(parents=True, exist_ok=True)
             path = first_free(path, "", Path.mkdir)
             _sync_folder(root)
@@ -153,7 +153,7 @@ class RunFolder:
     def append_line(self, name: str, line: bytes) -> None:
         """Add one line to a file of lines, as `append_trial` does. Raises StoreError."""
         path = self.path / _safe(name)
-        with _storing(path):
+        with storing(path):
             fresh = not path.exists()
             with path.open("a+b", buffering=0) as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -168,11 +168,6 @@ class RunFolder:
             return ()
         whole = self._read(name).split(b"\n")[:-1]
         return tuple(codec.decode(line, f"{path}, line {number}") for number, line in enumerate(whole, 1))
-
-    def write_report(self, html: str, markdown: str) -> None:
-        """Write report.html and report.md, replacing earlier ones."""
-        self.write_page("report.html", html)
-        self.write_page("report.md", markdown)
 
     def write_comparison(self, comparison: Comparison, html: str) -> None:
         """Write comparison.json and comparison.html, replacing earlier ones."""
@@ -192,7 +187,7 @@ class RunFolder:
         folder = self.path / "attachments"
         stem, dot, ending = _safe(name).rpartition(".")
         base, data = folder / (stem if dot else ending), _text(text, name)
-        with _storing(folder / name):
+        with storing(folder / name):
             folder.mkdir(exist_ok=True)
             path = first_free(base, dot + ending if dot else "", lambda path: path.touch(0o644, exist_ok=False))
             with path.open("wb", buffering=0) as file:
@@ -203,7 +198,7 @@ class RunFolder:
     def replace(self, name: str, data: bytes) -> None:
         """Write a file whole: a reader sees the old or the new one. Raises StoreError."""
         path = self.path / _safe(name)
-        with _storing(path):
+        with storing(path):
             replace_file(path, data)
             _sync_folder(self.path)
 
@@ -299,13 +294,18 @@ def _text(text: str, where: str) -> bytes:
 
 
 @contextmanager
-def _storing(path: Path) -> Iterator[None]:
-    """Turn the system's refusal to write into a StoreError that names the file and what to do."""
+def storing(path: Path, hint: str = "", taken: str = "") -> Iterator[None]:
+    """Turn the system's refusal to write into a StoreError that names the file and what to do: `hint`, if it is given.
+
+    `taken` says what to do where a file is made anew, and there is one of its name: an InputError.
+    """
     try:
         yield
     except OSError as error:
+        if taken and isinstance(error, FileExistsError):
+            raise InputError(f"{path}: exists already", taken) from error
         reason = error.strerror or str(error)
-        raise StoreError(f"cannot write {path}: {reason}", _HINTS.get(error.errno or 0)) from error
+        raise StoreError(f"cannot write {path}: {reason}", hint or _HINTS.get(error.errno or 0)) from error
 
 
 TAGS_FILE: Final = "tags.json"

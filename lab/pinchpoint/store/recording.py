@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from pinchpoint.model.errors import InputError, StoreError
+from pinchpoint.model.errors import InputError
 from pinchpoint.model.watch import Reading, RecordHead
 from pinchpoint.store.codec import Codec
-from pinchpoint.store.folder import replace_file
+from pinchpoint.store.folder import replace_file, storing
 
 LATEST_S = 1e11  # the year 5138
 LONGEST_S = 86_400
+_ANOTHER = "choose another file"
 
 _HEAD, _READING = Codec.of(RecordHead), Codec.of(Reading)
 
@@ -23,12 +24,8 @@ class Recorder:
 
     def __init__(self, path: Path, head: RecordHead) -> None:
         self._path = path
-        try:
+        with storing(path, _ANOTHER, "give --record another name"):
             self._file: BinaryIO = path.open("xb", buffering=0)
-        except FileExistsError as error:
-            raise InputError(f"{path}: exists already", "give --record another name") from error
-        except OSError as error:
-            raise StoreError(f"{path}: {error.strerror}") from error
         self._write(_HEAD.encode(head, str(path)))
 
     def keep(self, reading: Reading) -> None:
@@ -38,18 +35,14 @@ class Recorder:
         self._file.close()
 
     def _write(self, line: bytes) -> None:
-        try:
+        with storing(self._path, _ANOTHER):
             self._file.write(line + b"\n")
-        except OSError as error:
-            raise StoreError(f"{self._path}: {error.strerror}") from error
 
 
 def replace_text(path: Path, text: str) -> None:
     """Replace a file whole: a reader sees the old or the new one, never a part. Raises StoreError."""
-    try:
+    with storing(path, _ANOTHER):
         replace_file(path, text.encode())
-    except OSError as error:
-        raise StoreError(f"cannot write {path}: {error.strerror}", "choose another file") from error
 
 
 def is_recording(path: Path) -> bool:

@@ -31,14 +31,14 @@ def ci(monkeypatch, tmp_path):
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     factors = {}
 
-    def here(machines, units, folder, listener, remember, *_):
+    def here(context, units, *_):
         def measured_unit(unit, task):
             value = (8e6 + 1e3 * unit.point.repeat) * (factors["B"] if unit.point.group.startswith("B-") else 1.0)
             if unit.point.group.startswith("B-") and factors["ends"] and unit.point.repeat == 8:
                 return unmeasured(unit, factors["ends"], "because", 1.0)
             return result_of(unit, value, name="NDR")
 
-        return run_all(machines, units, folder, listener, remember, measured_unit, lambda *_: None)
+        return run_all(context, units, measured_unit, lambda *_: None)
 
     monkeypatch.setattr(command, "run_all", here)
     monkeypatch.setattr(command, "require_any", lambda *_: None)

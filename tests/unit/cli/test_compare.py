@@ -49,8 +49,8 @@ class Lab:
 def lab(monkeypatch):
     made = Lab()
 
-    def here(machines, units, folder, listener, remember, *_):
-        return run_all(machines, units, folder, listener, remember, made.run_one, lambda *_: None)
+    def here(context, units, *_):
+        return run_all(context, units, made.run_one, lambda *_: None)
 
     monkeypatch.setattr(command, "run_all", here)
     monkeypatch.setattr(command, "require_any", lambda *_: None)
@@ -98,7 +98,7 @@ def duets(lab, monkeypatch):
         ratio, stops_at, run, builds = 0.98, None, 0, 1
 
     class MadeUp:
-        def __init__(self, machines, units, files, context):
+        def __init__(self, units, files, context):
             self.units, self.folder = units, context.folder
 
         def measure(self):

@@ -37,8 +37,8 @@ def resume(folder, monkeypatch, outcomes):
             raise outcome
         return measured(unit, 1e6) if outcome is Outcome.MEASURED else unmeasured(unit, outcome, "because", 1.0)
 
-    def run_here(machines, wanted, folder, listener, remember, *_):
-        return run_all(machines, wanted, folder, listener, remember, run_one, lambda *_: None)
+    def run_here(context, wanted, *_):
+        return run_all(context, wanted, run_one, lambda *_: None)
 
     monkeypatch.setattr(command, "run_all", run_here)
     monkeypatch.setattr(command, "held", lambda *_: machine_lock(Local(), folder.path))  # a real run may be going on

@@ -29,7 +29,7 @@ def pilot(monkeypatch, tmp_path):
     """Runs the command on benches that differ by 5 %, measurements by 1 %."""
     numbers = np.random.default_rng(5)
 
-    def made_up(machines, scenario, size, folder, listener, remember):
+    def made_up(context, scenario, size):
         benches = dict(enumerate(numbers.normal(1, 0.05, size.benches), start=1))
         results = {
             place: measured(unit(scenario, *place), 3e6 * float(benches[place[0]] * numbers.normal(1, 0.01)))
@@ -138,7 +138,7 @@ def test_a_ceiling_says_to_the_minute_when_it_was_measured():
 
 
 def test_failed_measurements_end_with_an_exit_code(pilot, capsys, monkeypatch):
-    def failing(machines, scenario, size, folder, listener, remember):
+    def failing(context, scenario, size):
         results = {at: unmeasured(unit(scenario, *at), Outcome.FAILED, "busy\n  hint: wait", 1.0) for at in size.every}
         return results, Costs(3.0, 1.0, 10.0)
 
@@ -148,7 +148,7 @@ def test_failed_measurements_end_with_an_exit_code(pilot, capsys, monkeypatch):
 
 
 def test_impossible_measurements_end_with_the_exit_code_of_what_the_machine_lacks(pilot, capsys, monkeypatch):
-    def impossible(machines, scenario, size, folder, listener, remember):
+    def impossible(context, scenario, size):
         outcomes = [Outcome.MEASURED] + [Outcome.IMPOSSIBLE] * 23
         results = {
             at: unmeasured(unit(scenario, *at), outcome, "no burst is one to the DUT", 1.0)

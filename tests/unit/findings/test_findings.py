@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from points import curve, number, point, published, refusals, study, within
 
-from pinchpoint.findings.findings import KINDS, findings, less_is_better
+from pinchpoint.findings.findings import KINDS, direction, findings
 from pinchpoint.model.measurement import Bound, Estimate, lookup_share
 from pinchpoint.model.result import Limit
 from pinchpoint.model.scenario import Factor
@@ -521,7 +521,7 @@ def test_flat_says_that_one_bench_each_tells_nothing_of_the_next() -> None:
     ],
 )
 def test_which_way_is_better_is_told_by_what_is_measured(metric, unit, less):
-    assert less_is_better(metric, unit) is less
+    assert (direction(metric, unit) < 0) is less
 
 
 def test_which_balancers_did_what_their_services_say() -> None:

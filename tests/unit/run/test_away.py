@@ -72,7 +72,7 @@ def test_an_attempt_goes_on_with_what_earlier_ones_have_measured(tmp_path):
     folder, unit = RunFolder.create(tmp_path, "run"), base()
     folder.write_info(run_info([unit]))
     files = Growing(folder, [unit])
-    context = RunContext(folder, Listener(), lambda _: None)
+    context = RunContext(Machines(Local()), folder, Listener(), lambda _: None)
     task = files.task(unit.name, context)
     assert task.trials == []
     task.keep(replace(trial(number=1), scenario=unit.name))

@@ -18,6 +18,7 @@ from pinchpoint.model.errors import BenchError, DutError, EngineError, InputErro
 from pinchpoint.model.result import Ceiling, Outcome
 from pinchpoint.model.scenario import NumaPlacement
 from pinchpoint.model.study import Conclusion, FindingRequest, Need, Study
+from pinchpoint.run.checkpoint import RunContext
 from pinchpoint.run.order import info, units
 from pinchpoint.run.run import describe_run, run_all, unmeasured
 from pinchpoint.scenario.plain import from_plain, to_plain
@@ -72,8 +73,8 @@ def folder_of(path, sweeps, **more):
 def run(folder, bench, listener=None, on_stoppable=lambda _: None, now_s=time.monotonic):
     """As the command does it: everything it needs is in run.json."""
     wanted = [from_plain(plain) for plain in folder.read_info().scenarios]
-    own = bench.run_one, bench.require
-    return run_all(Machines(Local()), wanted, folder, listener or Listener(), on_stoppable, *own, now_s=now_s)
+    context = RunContext(Machines(Local()), folder, listener or Listener(), on_stoppable)
+    return run_all(context, wanted, bench.run_one, bench.require, now_s=now_s)
 
 
 def outcomes(result):

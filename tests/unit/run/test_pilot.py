@@ -15,6 +15,7 @@ from pinchpoint.host.machines import Machines
 from pinchpoint.measure.standing import Listener
 from pinchpoint.model.result import Outcome
 from pinchpoint.run import pilot, scenario
+from pinchpoint.run.checkpoint import RunContext
 from pinchpoint.run.pilot import Size, Spent, metrics_of, nested, restart_dut, run_pilot, unit
 from pinchpoint.run.run import unmeasured
 from pinchpoint.store.folder import RunFolder
@@ -87,6 +88,6 @@ def test_the_record_says_which_program_forwarded(monkeypatch, tmp_path):
     size = Size(benches=1, starts=1, measurements=2)
     folder = RunFolder.create(tmp_path, "pilot")
     folder.write_info(run_info([unit(base(), *place) for place in size.every]))
-    measure, _ = run_pilot(Machines(Local()), base(), size, folder, Listener(), lambda _: None)
+    measure, _ = run_pilot(RunContext(Machines(Local()), folder, Listener(), lambda _: None), base(), size)
     assert list(measure) == [(1, 1, 1), (1, 1, 2)]
     assert program.items() <= folder.read_info().versions.items()

@@ -12,6 +12,7 @@ from pinchpoint.model.errors import BenchError
 from pinchpoint.model.measurement import DropReason, FunctionShare, Profile
 from pinchpoint.model.result import Limit, Outcome, RunResult, Verdict
 from pinchpoint.model.scenario import Guest
+from pinchpoint.run.checkpoint import RunContext
 from pinchpoint.run.explaining import sweep_of
 from pinchpoint.run.profile import profile_all, suspected
 from pinchpoint.run.run import describe_run, unmeasured
@@ -43,13 +44,13 @@ def profiles(folder, result=None, units=UNITS):
     """What the run then holds, and for which scenarios it was sampled."""
     asked = []
 
-    def sampled(machines, unit, *_):
+    def sampled(unit, _):
         asked.append(unit.name)
         if isinstance(result, Exception):
             raise result
         return SAMPLED
 
-    profile_all(Machines(Local()), units, folder, Listener(), lambda _: None, sampled)
+    profile_all(RunContext(Machines(Local()), folder, Listener(), lambda _: None), units, sampled)
     return folder.read_result().profiles, asked
 
 

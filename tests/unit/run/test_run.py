@@ -14,6 +14,7 @@ from pinchpoint.measure.standing import Interrupted, Listener
 from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.result import RateStatus
 from pinchpoint.observe.snapshot import Bracket
+from pinchpoint.run.checkpoint import RunContext
 from pinchpoint.run.run import describe_run, run_all
 from pinchpoint.scenario import load
 from pinchpoint.scenario.plain import to_plain
@@ -56,12 +57,13 @@ def simulated(stop_after=None, truth=None):
     return run_one
 
 
-def ignore(_measurer):
-    return
+def run(folder, scenarios, stop_after=None):
+    context = RunContext(Machines(Local()), folder, Listener(), lambda _measurer: None)
+    return run_all(context, scenarios, simulated(stop_after))
 
 
 def test_every_scenario_gets_its_rates_latency_and_verdict(folder, scenarios):
-    result = run_all(Machines(Local()), scenarios, folder, Listener(), ignore, simulated())
+    result = run(folder, scenarios)
     assert result.finished
     assert folder.read_result() == result
     for outcome, scenario in zip(result.scenarios, scenarios, strict=True):
@@ -78,17 +80,17 @@ def test_every_scenario_gets_its_rates_latency_and_verdict(folder, scenarios):
 @pytest.mark.parametrize("stop_after", [1, 2, 5, 12])
 def test_an_interrupted_run_resumes_to_the_same_result(tmp_path, folder, scenarios, stop_after):
     with pytest.raises(Interrupted):
-        run_all(Machines(Local()), scenarios, folder, Listener(), ignore, simulated(stop_after))
+        run(folder, scenarios, stop_after)
     before = folder.read_trials()
     assert len(before) == stop_after
-    result = run_all(Machines(Local()), scenarios, folder, Listener(), ignore, simulated())
+    result = run(folder, scenarios)
     assert result.finished
     assert folder.read_trials()[: len(before)] == before, "nothing was measured twice or lost"
     assert len({trial.id for trial in folder.read_trials()}) == len(folder.read_trials())
 
 
 def test_a_finished_run_measures_nothing_more(folder, scenarios):
-    result = run_all(Machines(Local()), scenarios, folder, Listener(), ignore, simulated())
+    result = run(folder, scenarios)
     trials = folder.read_trials()
-    assert run_all(Machines(Local()), scenarios, folder, Listener(), ignore, simulated(stop_after=1)) == result
+    assert run(folder, scenarios, stop_after=1) == result
     assert folder.read_trials() == trials

@@ -1,6 +1,7 @@
 """The one interval: open ends, arithmetic, ratios, words."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -25,6 +26,13 @@ def test_an_open_end_has_no_words_and_overlaps_with_whatever_lies_beyond() -> No
     assert least.ends("fps") == "" and Interval(3.1e6, 3e6, 3.2e6).ends("fps") == "3.00 to 3.20 Mpps"
     assert least.overlaps(8e6, 1e7) and not least.overlaps(0.5e6, 1.5e6)
     assert not least.tells_apart
+
+
+def test_a_bound_leaves_one_side_open() -> None:
+    found = Interval(2.0, low=1.0)
+    assert found.possible == found
+    least, most = (replace(found, bound=bound).possible for bound in (Bound.AT_LEAST, Bound.BELOW))
+    assert (least.low, least.high, most.low, most.high) == (1.0, math.inf, -math.inf, 2.0)
 
 
 def test_ends_move_outwards() -> None:

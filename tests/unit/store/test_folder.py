@@ -192,7 +192,7 @@ def test_a_folder_that_has_gone_is_an_error_that_says_so(folder: RunFolder) -> N
     writes: tuple[Callable[[], object], ...] = (
         lambda: folder.append_trial(TRIALS[0]),
         lambda: folder.write_info(INFO),
-        lambda: folder.write_report("", ""),
+        lambda: folder.write_page("report.html", ""),
         lambda: folder.attach("a.log", ""),
     )
     for write in writes:
@@ -224,11 +224,10 @@ def test_attachments_never_overwrite_each_other(folder: RunFolder) -> None:
     assert folder.attach("README", "x").name == "README"
 
 
-def test_reports_stand_beside_the_results(folder: RunFolder) -> None:
-    folder.write_report("<p>", "# x")
-    folder.write_report("<b>", "# y")
+def test_a_page_replaces_an_earlier_one(folder: RunFolder) -> None:
+    for text in ("<p>", "<b>"):
+        assert folder.write_page("report.html", text) == folder.path / "report.html"
     assert (folder.path / "report.html").read_text() == "<b>"
-    assert (folder.path / "report.md").read_text() == "# y"
 
 
 def test_a_kill_during_appends_loses_at_most_the_last_line(tmp_path: Path) -> None:
