@@ -18,6 +18,7 @@ from pinchpoint.measure.registry import measures
 from pinchpoint.model.addresses import expand_template
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.result import RunResult
+from pinchpoint.model.scenario import Relative
 from pinchpoint.model.study import Curve, CurvePoint
 from pinchpoint.report.original import original_view
 from pinchpoint.run.budget import whole_s
@@ -28,7 +29,14 @@ from pinchpoint.store.codec import SCHEMA
 STUDIES = Path(__file__).parents[3] / "studies"
 NAMES = ("flow-rules", "io-paths", "bridge-scale", "rfc2544", "reliability", "full-nat", "offload-story")
 POINTS = {  # group: points in full, points in the short form
-    "flow-rules": {"raw": (5, 5), "base": (7, 7), "mac": (6, 6), "nat": (6, 6), "base-2pmd": (7, 7)},
+    "flow-rules": {
+        "raw": (5, 5),
+        "raw-preset": (5, 2),
+        "base": (7, 7),
+        "mac": (6, 6),
+        "nat": (6, 6),
+        "base-2pmd": (7, 7),
+    },
     "io-paths": {
         "rate": (3, 3),
         "load": (3, 3),
@@ -278,6 +286,12 @@ def test_classifier_flows_sends_no_frame_without_a_rule_of_its_own():
         assert str(stream.ipv4_dst.first) in ("48.0.0.0", str(48 << 24)), "the first rule's destination"
         assert scenario.dut.tuning.emc_insert_inv_prob == 0, "or it answers where rules are few"
         assert series.count >= 64, "or frames of one batch share a flow"
+
+
+def test_only_rates_are_measured_relative_to_the_first_point():
+    related = {group: sweep.scenarios[-1].point.relative for group, sweep in groups("flow-rules", quick=True).items()}
+    assert related.pop("raw-preset") is Relative.NO
+    assert set(related.values()) == {Relative.ALONE}
 
 
 def test_the_pipelines_of_flow_rules_carry_the_same_frames():
