@@ -291,6 +291,7 @@ class Attached:
     collectors: tuple[Collector, ...]
     facts: Mapping[str, str]
     close: Callable[[], None]
+    process: int | None = None  # that forwards; None: no process of this machine does
 
 
 @dataclass(frozen=True)
