@@ -18,6 +18,7 @@ from pinchpoint.dut.watching import Attached, Watchable, watchable
 from pinchpoint.export.openmetrics import WatchTotals
 from pinchpoint.host.interface import Host
 from pinchpoint.host.local import Local
+from pinchpoint.host.priority import beside
 from pinchpoint.model.errors import DutError, InputError, NothingRunsError
 from pinchpoint.model.watch import Joined, Reading, Watched
 from pinchpoint.report.observed import WatchView, joined_view, watch_view
@@ -97,7 +98,7 @@ def watch(places: tuple[str, ...], how: Watching) -> int:
             raise InputError(f"{error.message}, {expected}", error.hint) from None
         _refuse_live(how, place)
         return _read_texts(device, Path(place), how, texts)
-    with closing(attached):
+    with closing(attached), beside(attached.process):
         return _watch(device, attached, lab, how)
 
 

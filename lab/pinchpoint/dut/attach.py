@@ -23,6 +23,7 @@ HEADERS = 18  # of Ethernet with its frame check sequence: a frame of 1518 bytes
 # Buffers for both rings of each vhost-user port, of 2.5 kB at least, and what DPDK itself takes: two links
 # with rings of 1,024 frames were seen to run.
 _RELAY_MB, _LINK_MB, _HOST_RING = 64, 32, 1024
+LINK_REFUSED: Final = Refused("socket of {port} took no more", Party.HOST, DropKind.KERNEL_QUEUE)
 _TO_VETHS: Final[tuple[BackendName, ...]] = ("af_packet", "af_xdp", "xdp_live")
 
 
@@ -163,6 +164,13 @@ def host_relay(places: Places, engine: Sequence[str], hosts: Sequence[str], cpu:
     options = _options(cpu, "yield", _HOST_RING, len(hosts), len(hosts) * Relay.LINK_TIMEOUT_S)
     pairs = [(host, f"{host} at the switch") for host in hosts]
     return engine_process(places, "relay", (*engine, "relay", *ends, *options), pairs, cpu, awaited=True)
+
+
+def at_veths(scenario: Scenario, places: Places, ports: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    """The ports of an `engine_process` that reads the device's ends of veth pairs, and its options."""
+    ring = max(port.ring for port in scenario.ports)
+    opened = [f"af_packet:{name}@{places.dut_netns}" for name in ports]
+    return opened, _options(scenario.dut.cpus[0], "spin", ring, len(ports), Relay.LINK_TIMEOUT_S)
 
 
 def _options(cpu: int, idle: str, ring: int, links: int, timeout_s: float) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ class Attached:
     collectors: tuple[Collector, ...]
     facts: Mapping[str, str]
     close: Callable[[], None]
+    process: int | None = None  # that forwards; None: no process of this machine does
 
 
 class Watchable(Device):

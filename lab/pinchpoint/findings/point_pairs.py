@@ -57,12 +57,13 @@ def _metric(metric: str, *points: CurvePoint) -> str:
 
 def published_ratio(study: Study, request: FindingRequest, over: Levels, under: Levels) -> float | None:
     """The original's ratio of the points at these levels; None where it has not both."""
-    number = _published(study, request.group, request.metric, over)
-    divisor = _published(study, request.against or request.group, request.metric, under)
+    number = published_number(study, request.group, request.metric, over)
+    divisor = published_number(study, request.against or request.group, request.metric, under)
     return number / divisor if number is not None and divisor else None
 
 
-def _published(study: Study, group: str, metric: str, levels: Levels) -> float | None:
+def published_number(study: Study, group: str, metric: str, levels: Levels) -> float | None:
+    """The original's number of a group at these levels; None where it has none."""
     own = (figures for figures in study.published if (figures.group, figures.metric) == (group, metric))
     fitting = (point for figures in own for point in figures.points if point.levels.items() <= levels.items())
     return next((point.value for point in fitting), None)

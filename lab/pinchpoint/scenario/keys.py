@@ -152,7 +152,7 @@ ENGINE = Table(
     "The traffic engine.",
     (
         Key("cpus", kinds.cpus(),
-            "CPUs of the engine; the ports are dealt to them in turn, so there may be no more CPUs than ports, except "
+            "CPUs of the engine; the queues of the ports are dealt to them in turn, and each must have one, except "
             "where a [service] is loaded: each CPU has a queue of both ports, as far as these have several. None may "
             "be a CPU of a device that polls; of another one only with the measures bandwidth, rr, crr and build.",
             [0]),

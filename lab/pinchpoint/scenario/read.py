@@ -152,11 +152,14 @@ def _check_name(source: Source, path: str) -> None:
 
 
 def _check_engine(source: Source, engine: Values, ports: Sequence[Element]) -> None:
-    """A CPU without a port would have nothing to do. One is not too many: too few ports are reported elsewhere."""
-    cpus = engine.get("cpus", ())
-    if len(cpus) > max(1, len(ports)):
+    """A CPU without a queue would have nothing to do. One is not too many: too few ports are reported elsewhere.
+
+    Queue q of port k belongs to CPU k + q (dut/setup.py).
+    """
+    cpus, most = engine.get("cpus", ()), max([1, *(k + port.values.get("queues", 1) for k, port in enumerate(ports))])
+    if len(cpus) > most:
         numbers = ", ".join(str(cpu) for cpu in cpus)
-        at_most = f"at most {len(ports)}, one CPU for each [[port]]"
+        at_most = f"at most {most}, one CPU for each [[port]]{' or queue' if most > len(ports) else ''}"
         source.problem(("engine", "cpus"), f"expected {at_most}; found {len(cpus)} ({numbers})")
 
 

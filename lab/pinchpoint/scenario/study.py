@@ -117,8 +117,8 @@ def _takes(source: Source, change: Change) -> bool:
     taken = key_at(change.at, keys.of_kind(keys.kind_of(source)).every)
     if taken is None or not source.holds(change.at):
         return False
-    is_there = taken[0].name.partition(".")[0] in source.data
-    is_read = taken[0].is_read_by(source.data.get("measure", "rates"), is_there)
+    is_there, measure = taken[0].name.partition(".")[0] in source.data, source.data.get("measure", "rates")
+    is_read = taken[0].is_read_by(measure, is_there) and (change.at != ("sweep", "relative") or measure == "rates")
     return is_read and (change.at[0] != "sweep" or "sweep" in source.data)
 
 

@@ -232,6 +232,7 @@ FINDING_KINDS: Final = (
     "fall",
     "knee",
     "compare",
+    "total",
     "cost",
     "caches",
     "flat",

@@ -10,6 +10,7 @@ import pytest
 from pinchpoint.host import priority
 from pinchpoint.host.priority import (
     HIGHEST,
+    beside,
     busy_beside,
     lower_left_session,
     preferred,
@@ -41,6 +42,28 @@ def set_nice(value):
 def alone(monkeypatch):
     """Nothing else of the session is busy, whatever runs beside these tests."""
     monkeypatch.setattr(priority, "busy_beside", lambda *_: False)
+
+
+@pytest.mark.parametrize(
+    ("nice", "policies"), [(HIGHEST, [os.SCHED_RR, os.SCHED_OTHER]), (-10, []), (0, [])], ids=["bench", "switch", "any"]
+)
+def test_whoever_reads_beside_a_bench_gets_turns_and_beside_a_switch_in_service_none(monkeypatch, nice, policies):
+    made = []
+    monkeypatch.setattr(os, "getpriority", lambda which, process: nice)
+    monkeypatch.setattr(os, "sched_setscheduler", lambda process, policy, param: made.append(policy))
+    with beside(4711):
+        assert made == policies[:1]
+    assert made == policies
+
+
+def test_whoever_may_not_ask_for_turns_goes_without(monkeypatch):
+    def refused(*_):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "getpriority", lambda *_: HIGHEST)
+    monkeypatch.setattr(os, "sched_setscheduler", refused)
+    with beside(4711), beside(None):
+        pass
 
 
 def test_the_session_is_raised_only_while_frames_are_sent(nice, alone):

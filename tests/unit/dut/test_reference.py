@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinchpoint.bench.resource import Relay
+from pinchpoint.bench.resource import Namespace, Relay, Veth
 from pinchpoint.dut import registry
 from pinchpoint.dut.device import Pages
 from pinchpoint.dut.places import Places
@@ -45,11 +45,16 @@ def scenario(dut=""):
     return parse_scenario(SCENARIO.format(dut=dut), "x.toml")
 
 
-def argv(dut):
+PLACES = Places("b1", PurePosixPath("/run/pinchpoint/b1"), Local())
+
+
+def resources(dut):
     wanted = scenario(dut)
-    place = PurePosixPath("/run/pinchpoint/b1")
-    made = registry.device_of(wanted).bench(wanted, Places("b1", place, Local())).resources(Pages(500, 500), ["engine"])
-    (process,) = (resource for resource in made if isinstance(resource, Relay))
+    return registry.device_of(wanted).bench(wanted, PLACES).resources(Pages(500, 500), ["engine"])
+
+
+def argv(dut):
+    (process,) = (resource for resource in resources(dut) if isinstance(resource, Relay))
     return process.argv
 
 
@@ -65,6 +70,23 @@ def test_every_key_is_an_option_of_the_forwarder():
         "--rate 500000 --ring 64 --new-flow-cost 2.5us --drop dst=198.19.0.1,every=10 --loss tx:share=0.250000000 "
         "--pause 100ms:0.5ms --offload two-way --offload-rate 2000000 --offloaded --seed 7 --hide tx"
     )
+
+
+def test_its_ports_may_be_ends_of_veth_pairs():
+    wanted = scenario('io = "veth"')
+    device = registry.device_of(wanted)
+    ends = [f"af_packet:{name}@{PLACES.dut_netns}" for name in ("left", "right")]
+    assert list(argv('io = "veth"')[:4]) == ["engine", "forward", *ends]
+    made = resources('io = "veth"')
+    assert [resource.name for resource in made if isinstance(resource, Namespace)] == [
+        PLACES.dut_netns,
+        PLACES.engine_netns,
+    ]
+    assert sum(isinstance(resource, Veth) for resource in made) == 2
+    assert not any(isinstance(resource, Veth) for resource in resources(""))
+    assert device.pages(wanted) == 0, "no ring of DPDK"
+    end = device.bench(wanted, PLACES).attachment(0, wanted.ports[0])
+    assert (end.backend, end.device, end.netns, end.ring_behind) == ("af_packet", "left", PLACES.engine_netns, 1024)
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,21 @@ def test_compare_of_groups_without_factor_takes_their_only_points() -> None:
     assert text.startswith("The NDR of a is 2.00 x [1.92 .. 2.08] that of b: ")
 
 
+def test_total_adds_up_two_groups_at_each_common_level_and_says_the_share_of_the_first() -> None:
+    count = Factor("count", "", (100, 1000), falling=False)
+    of = {"unit": "s", "n": 1}
+    veths = curve({n: {"build time": number(n / 10, **of)} for n in (100, 1000)}, "veths", count)
+    flows = curve({n: {"build time": number(n / 1000, **of)} for n in (200, 1000)}, "flows", count)
+    shared = {"metric": "build time", "factor": "count", "unit": "s"}
+    figures = [published({1000: s}, group=group, **shared) for group, s in (("veths", 47.0), ("flows", 1.0))]
+    asked = study("total", *figures, group="veths", metric="build time", factor="count", against="flows")
+    assert _texts(asked, veths, flows) == [
+        "The build time of veths and flows together: 101 s, 99.0 % of it veths, at count 1,000 "
+        "(published: 48.0 s, 97.9 %)."
+    ]
+    assert "(published" not in _texts(replace(asked, published=tuple(figures[:1])), veths, flows)[0]
+
+
 def test_compare_with_a_ceiling_is_a_bound_and_with_two_is_unknown() -> None:
     ceiling = curve({65536: {"NDR": number(7e6, bound=Bound.AT_LEAST)}}, "raw")
     assert (

@@ -32,6 +32,8 @@ def test_each_rate_is_sent_as_often_as_asked_and_its_loss_is_told():
     metrics = {metric.name: metric for metric in result.metrics}
     assert metrics["loss at 100 kpps"].value == 0
     assert metrics["loss at 4.00 Mpps"].value == pytest.approx(0.5, abs=0.02)
+    assert metrics["finished in at 100 kpps"].value == pytest.approx(0.2, rel=0.001)
+    assert metrics["finished in at 4.00 Mpps"].value == pytest.approx(0.4, rel=0.05), "half of it was forwarded"
     assert result.measure == "load"
     assert result.rates == ()
     assert result.warnings == ()

@@ -149,11 +149,19 @@ def test_receive_queues_show_their_usage_and_how_a_ports_frames_spread():
             "ovs/port/right/rx_q0_good_packets": 7.0,
         }
     )
-    assert metrics["queue usage left:0"].value == 0.4
+    usage = metrics["queue usage left:0"]
+    assert (usage.value, usage.note) == (0.4, "of PMD core 1 in the last 5 s")
     assert "queue usage left:1" not in metrics, "not yet known is not zero"
     assert metrics["queue share left:0"].value == 0.75
     assert metrics["queue share left:1"].value == 0.25
     assert "queue share right:0" not in metrics, "one queue takes everything"
+
+
+@pytest.mark.parametrize(("elapsed_s", "usage", "seconds"), [(12.0, 0.4, 5), (60.2, 0.7, 60)])
+def test_the_usage_of_a_queue_is_that_of_the_whole_trial_if_it_lasts_a_minute(elapsed_s, usage, seconds):
+    percents = {"ovs/rxq/core1/left/0/usage_percent": 40.0, "ovs/rxq/core1/left/0/minute_percent": 70.0}
+    metric = seen_with({**percents, "elapsed_s/rxq": elapsed_s})["queue usage left:0"]
+    assert (metric.value, metric.note) == (usage, f"of PMD core 1 in the last {seconds} s")
 
 
 def test_a_rate_keeps_its_bounds_and_how_it_is_to_be_read():

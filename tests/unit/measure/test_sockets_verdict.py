@@ -32,6 +32,14 @@ def test_of_two_saturated_threads_both_are_named():
     assert reached.headline.endswith("so is client")
 
 
+def test_segments_that_were_sent_again_are_evidence():
+    connection = pair("stream")["runs"][0]["connections"][0]
+    sent = pair("stream", connections=[connection | {"retransmits": 25_306}])
+    assert "25,306 segments were sent again, 12,653/s" in judged(sent, seen=IDLE).evidence
+    quiet = pair("stream", connections=[connection | {"retransmits": 0}])
+    assert not any("sent again" in line for line in judged(quiet, seen=IDLE).evidence)
+
+
 def test_the_switchs_main_thread_is_known_by_its_processor_time():
     seen = IDLE | {"host/thread/main/cpu": 1}
     reached = judged(pair(client=0.3, server=0.3), seen=seen, threads=[main_thread(0.98)])

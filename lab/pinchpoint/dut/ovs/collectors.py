@@ -80,23 +80,25 @@ class PmdThreads(_ControlCollector):
 
 
 class ReceiveQueues(_ControlCollector):
-    """Which thread polls which queue, and its share of the last five seconds."""
+    """Which thread polls which queue, and its share of the last five seconds and of the last minute."""
 
     name = "rxq"
 
     def read(self, at_s: float) -> Snapshot:
-        """`ovs/rxq/THREAD/PORT/QUEUE/enabled` and `.../usage_percent`; gauges."""
-        command = "dpif-netdev/pmd-rxq-show"
+        """`ovs/rxq/THREAD/PORT/QUEUE/enabled`, `.../usage_percent` and `.../minute_percent`; gauges."""
+        command, minute = "dpif-netdev/pmd-rxq-show", ""
         try:
-            # Since OVS 3.1 the default window is a minute, far longer than a trial.
+            # Since OVS 3.1 the window can be chosen; by default it is a minute, longer than most trials.
             shown = self._control.call(command, "-secs", "5")
+            minute = self._control.call(command, "-secs", "60")
         except UnixctlError:
             shown = self._control.call(command)
         gauges: dict[str, float] = {}
-        for (thread, port, queue), (enabled, usage) in ovs_text.receive_queues(shown).items():
-            gauges[f"ovs/rxq/{thread}/{port}/{queue}/enabled"] = float(enabled)
-            if usage is not None:
-                gauges[f"ovs/rxq/{thread}/{port}/{queue}/usage_percent"] = usage
+        for text, gauge in ((shown, "usage_percent"), (minute, "minute_percent")):
+            for (thread, port, queue), (enabled, usage) in ovs_text.receive_queues(text).items():
+                gauges[f"ovs/rxq/{thread}/{port}/{queue}/enabled"] = float(enabled)
+                if usage is not None:
+                    gauges[f"ovs/rxq/{thread}/{port}/{queue}/{gauge}"] = usage
         return Snapshot(at_s, gauges=gauges)
 
 

@@ -125,10 +125,16 @@ def _tables(seen: Seen) -> Iterator[Metric]:
 
 
 def _queues(seen: Seen) -> Iterator[Metric]:
-    """Of each port's receive queues: the share of its thread's time, and of the port's frames."""
-    for name, percent in sorted(between(seen, "ovs/rxq/", "/usage_percent").items()):
-        _, port, queue = name.split("/")
-        yield Metric(f"queue usage {port}:{queue}", "share", percent / 100, note="of its thread's time in the last 5 s")
+    """Of each port's receive queues: the share of its thread's time, and of the port's frames.
+
+    Of a trial of a minute or more that of its last minute, of others that of the last five seconds.
+    """
+    minute = between(seen, "ovs/rxq/", "/minute_percent") if seen.get("elapsed_s/rxq", 0.0) >= 60 else {}
+    usage = minute or between(seen, "ovs/rxq/", "/usage_percent")
+    for name, percent in sorted(usage.items()):
+        thread, port, queue = name.split("/")
+        note = f"of PMD core {thread.removeprefix('core')} in the last {60 if minute else 5} s"
+        yield Metric(f"queue usage {port}:{queue}", "share", percent / 100, note=note)
     for port in sorted({name.split("/")[2] for name in seen if name.startswith("ovs/port/")}):
         counted = between(seen, f"ovs/port/{port}/rx_q", "_good_packets")
         queues = {int(number): frames for number, frames in counted.items() if number.isdigit()}

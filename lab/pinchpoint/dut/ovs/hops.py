@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from pinchpoint.dut.attach import LINK_REFUSED
 from pinchpoint.dut.ovs.collectors import DROPPED
 from pinchpoint.dut.ovs.flows import BY_FLOWS
 from pinchpoint.dut.ovs.guests import COUNTERS
@@ -83,7 +84,6 @@ _LATE = ("ovs/coverage/",)
 _SETTLES = ("ovs/port/", "ovs/coverage/", "ovs/lookups/", "host/link/", "host/queue/", "host/socket/")
 
 
-_REFUSED_BY_LINK = Refused("socket of {port} took no more", Party.HOST, DropKind.KERNEL_QUEUE)
 _FULL_TAP = Refused("queue of the interface {port} full", Party.DUT, DropKind.KERNEL_QUEUE)
 # Of ports of other kinds than the datapath's own: what the engine gave them, and what threads of the switch read.
 _FROM_LINK = ("host/link/engine/{port}/tx_packets",)
@@ -96,7 +96,7 @@ _OF_SWITCH = Place("", (_RECEIVED, _RECEIVE_DROPPED), (_RECEIVED,), (
     replace(_ON_RECEIVE, reason=_FULL_TAP.reason, kind=DropKind.KERNEL_QUEUE),
 ))  # fmt: skip
 _OF_OTHERS: Final[Mapping[str, tuple[Place, Refused]]] = {
-    VETH: (_BY_SOCKET, _REFUSED_BY_LINK), AFXDP: (_BY_RINGS, _REFUSED_BY_LINK),
+    VETH: (_BY_SOCKET, LINK_REFUSED), AFXDP: (_BY_RINGS, LINK_REFUSED),
     TAP: (_OF_SWITCH, _FULL_TAP), INTERNAL: (_OF_SWITCH, _FULL_TAP),
 }  # fmt: skip
 _NONE: Final[Mapping[str, str]] = {}
@@ -131,7 +131,7 @@ def graph(
         return HopGraph(ring, places, _SETTLES, dict.fromkeys(nics, _NIC_REFUSED) | refused_at, _LATE)
     reads = Place("switch reads", (_RECEIVED,), (processed,), _READ_DROPS[datapath])
     # Sending over veth runs the kernel's receive path up to its queue, which is the device's where the kernel forwards.
-    taken = replace(_REFUSED_BY_LINK, party=Party.DUT if kernel else Party.HOST)
+    taken = replace(LINK_REFUSED, party=Party.DUT if kernel else Party.HOST)
     if not others:
         return HopGraph(taken, (_VETH, reads, middle, _TRANSMIT, QUEUES), _SETTLES, late=_LATE)
     read = (replace(reads, ports=own), *_of_others(others, reads if kernel else replace(reads, left=())))

@@ -188,7 +188,7 @@ def attach(place: str | None, host: Host) -> Attached:
         collectors = [reader for reader in collectors if not isinstance(reader, PmdThreads | ReceiveQueues)]
     facts = {"switch": version[0] if version else "unknown", "datapath": str(datapath)}
     facts |= {"OVN on": ovn} if ovn else {}
-    return Attached(str(places.directory), str(datapath), names, tuple(collectors), facts, control.close)
+    return Attached(str(places.directory), str(datapath), names, tuple(collectors), facts, control.close, pid)
 
 
 def _process(places: OvsPlaces) -> tuple[str, int]:

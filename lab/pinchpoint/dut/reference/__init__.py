@@ -19,10 +19,10 @@ import msgspec
 
 from pinchpoint.bench.actions import ask_relay, daemon_pid
 from pinchpoint.bench.requirements import Probe, command, hugepages
-from pinchpoint.bench.resource import AnyResource, Relay
+from pinchpoint.bench.resource import AnyResource, Namespace, Relay
 from pinchpoint.dut import attach, checks, device
-from pinchpoint.dut.device import Attachment, Freezing, Pages, RawScenario, Seen, Types, dut_of
-from pinchpoint.dut.reference.spec import KEYS, ReferenceDut, balancing_options, check_balancing
+from pinchpoint.dut.device import Attachment, Freezing, Pages, RawScenario, Seen, Types, dut_of, programs
+from pinchpoint.dut.reference.spec import KEYS, VETH, ReferenceDut, balancing_options, check_balancing
 from pinchpoint.dut.services import await_forgotten
 from pinchpoint.host.interface import Host
 from pinchpoint.model.causes import Experiment, Sign
@@ -286,12 +286,18 @@ class ReferenceBench(device.Bench):
     """A reference device, planned."""
 
     def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
-        """What every bench has, its hugepages and the process."""
-        return [*attach.foundation(self.places, pages, attach.vhost_pages(self.scenario)), self._process(engine)]
+        """What every bench has, its hugepages or its links, and the process."""
+        base = attach.foundation(self.places, pages, DEVICE.pages(self.scenario))
+        if self.scenario.dut.io == VETH:
+            base += [Namespace(self.places.dut_netns), *attach.veths(self.scenario, self.places)]
+        return [*base, self._process(engine)]
 
     def attachment(self, number: int, port: Port) -> Attachment:
-        """The far end of its vhost-user port. Raises InputError."""
-        end = attach.by_dpdk(self.scenario, self.places, number, port)
+        """The far end of its vhost-user port or of its veth pair. Raises InputError."""
+        if self.scenario.dut.io == VETH:
+            end = attach.by_veth(self.scenario, self.places, port, "af_packet")
+        else:
+            end = attach.by_dpdk(self.scenario, self.places, number, port)
         return replace(end, ring_behind=dut_of(self.scenario, ReferenceDut).ring)
 
     def facts(self) -> Mapping[str, str]:
@@ -317,10 +323,13 @@ class ReferenceBench(device.Bench):
 
     def _process(self, engine: Sequence[str]) -> Relay:
         names, word = self._names(), "balance" if self.scenario.service else "forward"
-        ports, options = attach.at_vhost_sockets(self.scenario, self.places, names)
+        is_linked = self.scenario.dut.io == VETH
+        ends = attach.at_veths if is_linked else attach.at_vhost_sockets
+        ports, options = ends(self.scenario, self.places, names)
         argv = (*engine, word, *ports, *options, *self._options())
-        # Its links come up when the engine opens its own ends.
-        return attach.engine_process(self.places, PROCESS, argv, [names], self.scenario.dut.cpus[0], awaited=False)
+        cpu = self.scenario.dut.cpus[0]
+        # Links of vhost-user come up when the engine opens its own ends.
+        return attach.engine_process(self.places, PROCESS, argv, [names], cpu, awaited=is_linked)
 
 
 _PAGES: Final = attach.pages_of(device.ENGINE_MEMORY_MB + attach.relay_memory_mb(2))
@@ -335,7 +344,9 @@ class ReferenceDevice(device.Device):
     def check(self, raw: RawScenario) -> None:
         """A forwarder or a balancer between two ports."""
         dut = raw.dut
-        checks.between_ports(raw, self.kind, polls=True)
+        checks.between_ports(
+            raw, self.kind, polls=True, ringless=f'dut.io is "{VETH}"' if dut.get("io") == VETH else ""
+        )
         if len(dut.get("cpus", ())) > 1:
             raw.mismatch(("dut", "cpus"), "one CPU", list(dut["cpus"]))
         every_ms, pause_ms = dut.get("pause_every_ms"), dut.get("pause_ms", 0.0)
@@ -346,7 +357,9 @@ class ReferenceDevice(device.Device):
         check_balancing(raw)
 
     def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
-        """Hugepages, and taskset to pin the process."""
+        """Hugepages or ip, and taskset to pin the process."""
+        if scenario.dut.io == VETH:
+            return programs(host, {"taskset": "util-linux", "ip": "iproute2"})
         return self.probes(host, None, attach.vhost_pages(scenario))
 
     def probes(self, host: Host, guest: Guest | None = None, pages: int = _PAGES) -> Iterator[Probe]:
@@ -356,7 +369,7 @@ class ReferenceDevice(device.Device):
 
     def pages(self, scenario: Scenario) -> int:
         """Those of device and engine."""
-        return attach.vhost_pages(scenario)
+        return 0 if scenario.dut.io == VETH else attach.vhost_pages(scenario)
 
     def freezing(self, scenario: Scenario) -> Freezing:
         """By stopping its one process."""
@@ -364,7 +377,8 @@ class ReferenceDevice(device.Device):
 
     def graph(self, scenario: Scenario) -> HopGraph:
         """Receives, queues, looks up, sends; each place has its own drop counters."""
-        return (Forwarder if scenario.service is None else Balancer).graph()
+        graph = (Forwarder if scenario.service is None else Balancer).graph()
+        return replace(graph, refused=attach.LINK_REFUSED) if scenario.dut.io == VETH else graph
 
     def loads(self, seen: Seen, traffic_s: float) -> tuple[ThreadLoad, ...]:
         """Its one thread, which counts no cycles."""

@@ -12,6 +12,7 @@ from pinchpoint.keys.key import Key, Unset
 from pinchpoint.model.scenario import Family, Mode, Range, Service
 
 PLACES = ("rx", "ring", "table", "rules", "tx")
+VHOST_USER, VETH = "vhost-user", "veth"
 LARGEST_TABLE: Final = 1 << 22
 MOST_LOCAL_ENDS: Final = 1 << 28
 _LOCAL_PORTS: Final = 64_511  # 1025-65535, unless the service says otherwise
@@ -48,10 +49,10 @@ class ReferenceDut:
     drops_syn: int | None = None  # one of this number of SYNs
     slow_backend: int | None = None  # its number
     slow_ms: float = 0.0
+    io: str = VHOST_USER  # whose sockets the engine serves; or VETH, whose far ends it sends to by packet sockets
     kind: str = "reference"
 
     polls = True
-    io = "vhost-user"  # whose sockets the engine serves
 
     def options(self) -> Iterator[str]:
         """Options of `pinchpoint-engine forward`, word by word; faults that are not planted are left out."""
@@ -143,6 +144,9 @@ BALANCING = (
 )  # fmt: skip
 KEYS = Keys(
     dut=(
+        Key("io", kinds.word(VHOST_USER, VETH),
+            f'"{VHOST_USER}": rings, which the engine serves; "{VETH}": ends of veth pairs, read by packet sockets.',
+            VHOST_USER),
         Key("cpus", kinds.cpus(), "The CPU of its thread.", [1]),
         Key("rate_fps", kinds.number(1, 1e9), "Frames served a second in each direction.", Unset("as they come")),
         Key("ring", kinds.integer(1, 1 << 20), "Frames that wait for service at most, in each direction.", 1024),

@@ -187,7 +187,7 @@ class WireDevice(device.Device):
     def graph(self, scenario: Scenario) -> HopGraph:
         """The relay; over veth nothing counts beside the ports' own ends."""
         if not scenario.dut.polls:
-            return HopGraph(Refused("socket of {port} took no more", Party.HOST, DropKind.KERNEL_QUEUE), ())
+            return HopGraph(attach.LINK_REFUSED, ())
         drops = (
             ("host/relay/*/*/dropped", "the relay's receiving port took no more", Party.ENGINE, DropKind.TRANSMIT_RING),
             ("host/relay/*/*/too_long", "too long for the relay's port", Party.RULES, DropKind.MTU),

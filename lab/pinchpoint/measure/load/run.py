@@ -72,7 +72,7 @@ def measure_loads(session: FrameSession) -> ScenarioResult:
 
 def of_load(at_fps: float, trials: Sequence[Trial], figures: Mapping[str, ThreadFigure]) -> Iterator[Metric]:
     """Metrics at one rate: the medians over `trials`, all valid, with their extremes."""
-    every = [(*of_threads(trial.threads, figures), Metric("loss", "share", trial.loss_ratio)) for trial in trials]
+    every = [(*of_threads(trial.threads, figures), *_forwarded(trial)) for trial in trials]
     for name, metrics in by_name(every).items():
         values = [metric.value for metric in metrics]
         note = f"median, lowest and highest of {len(values)} trials" if len(values) > 1 else "one trial"
@@ -81,13 +81,20 @@ def of_load(at_fps: float, trials: Sequence[Trial], figures: Mapping[str, Thread
         yield Metric(name_there, metrics[0].unit, median(values), min(values), max(values), note, level=level)
 
 
+def _forwarded(trial: Trial) -> Iterator[Metric]:
+    """The loss; and when as many frames as intended would have been forwarded, had the trial gone on at its rate."""
+    yield Metric("loss", "share", trial.loss_ratio)
+    if trial.received and trial.intended:
+        yield Metric("finished in", "s", trial.duration_s * trial.intended / trial.received)
+
+
 MEASURE: Final = MeasureKind(
     made=Load,
     finds="CPU load of the DUT at given rates",
     table=lambda _: LOAD,
     run=over_frames(measure_loads),
     expected_s=expected_s,
-    main=("cycles per packet at ", f"{THREAD_BUSY} at ", "loss at "),
+    main=("cycles per packet at ", f"{THREAD_BUSY} at ", "loss at ", "finished in at "),
     has_limit=False,
     over_engines=True,
     through_service=True,

@@ -149,12 +149,19 @@ def _evidence(window: Window) -> Iterator[str]:
     for load in window.forwarding:
         if load.cycles_per_packet:
             yield f"{load.name} spent {load.cycles_per_packet:.0f} cycles per packet"
-    again = f"{window.retransmits:,} segments were sent again" if window.retransmits else ""
-    yield from filter(None, (failures(window), again, relay_losses(window)))
+    yield from filter(None, (failures(window), _sent_again(window), relay_losses(window)))
     distances = [ns for run in window.runs for ns in run.cache_line_ns if ns is not None]
     if distances:
         near, far = units.nanoseconds(min(distances)), units.nanoseconds(max(distances))
         yield f"a cache line took {near} to {far} between the CPUs of client and server"
+
+
+def _sent_again(window: Window) -> str:
+    """Segments, with how many they are a second; empty if there are none, or none is known."""
+    seconds = max((run.duration_s for run in window.runs), default=0.0)
+    if not window.retransmits or not seconds:
+        return ""
+    return f"{window.retransmits:,} segments were sent again, {_per_s(window.retransmits / seconds)}"
 
 
 def _work(window: Window) -> str:
