@@ -39,7 +39,7 @@ pub enum Sender {
 #[derive(Debug, Clone)]
 pub struct Expected {
     /// Stream id carried in the signature.
-    pub id: u8,
+    pub id: u16,
     /// The ports of this account that expect it: a frame may come out of any of
     /// them. None if no port here does, or if its frames carry no signature:
     /// nothing is reported of the stream then, and frames of it are foreign
@@ -93,17 +93,17 @@ pub struct Account {
     places: Vec<u16>,
     ports: Vec<PortCounts>,
     /// By port and id: the stream, where the port expects it.
-    by_id: Vec<[u16; 256]>,
+    by_id: Vec<Vec<u16>>,
     /// By id: which of the trial's streams it is, if any port expects it.
-    expected: [u16; 256],
+    expected: Vec<u16>,
     misdelivered: Vec<u64>,
     /// The stream that a damaged frame is charged to when its id is damaged.
     default_stream: Vec<u16>,
 }
 
 impl Account {
-    /// An empty account of the trial's streams, at most 256 with an id each,
-    /// and of `ports` ports.
+    /// An empty account of the trial's streams, with an id each, and of `ports`
+    /// ports.
     pub fn new(settings: &Settings, expected: &[Expected], ports: usize) -> Self {
         let each: Vec<usize> = (0..expected.len()).collect();
         Self::of_parts(settings, expected, &each, ports)
@@ -118,14 +118,16 @@ impl Account {
         ports: usize,
     ) -> Self {
         let mut known = Vec::new();
+        let ids = expected.iter().map(|stream| usize::from(stream.id) + 1);
+        let by_id = vec![NO_STREAM; ids.max().unwrap_or(0)];
         let mut account = Self {
             epoch: settings.epoch,
             streams: Vec::new(),
             latencies: Vec::new(),
             places: Vec::new(),
             ports: vec![PortCounts::default(); ports],
-            by_id: vec![[NO_STREAM; 256]; ports],
-            expected: [NO_STREAM; 256],
+            by_id: vec![by_id.clone(); ports],
+            expected: by_id,
             misdelivered: vec![0; expected.len()],
             default_stream: vec![NO_STREAM; ports],
         };
@@ -251,7 +253,7 @@ impl Account {
             self.late(port, signature.stream);
             return;
         }
-        let index = usize::from(self.by_id[port][usize::from(signature.stream)]);
+        let index = usize::from(self.place(port, signature.stream));
         let Some(stream) = self.streams.get_mut(index) else {
             self.unexpected(port, signature.stream);
             return;
@@ -291,11 +293,18 @@ impl Account {
         }
     }
 
+    /// Where the stream with this id is, if `port` expects it.
+    #[inline(always)]
+    fn place(&self, port: usize, id: u16) -> u16 {
+        let place = self.by_id[port].get(usize::from(id));
+        place.copied().unwrap_or(NO_STREAM)
+    }
+
     /// A frame of another trial.
     #[cold]
-    fn late(&mut self, port: usize, id: u8) {
+    fn late(&mut self, port: usize, id: u16) {
         self.ports[port].late += 1;
-        let index = usize::from(self.by_id[port][usize::from(id)]);
+        let index = usize::from(self.place(port, id));
         if let Some(stream) = self.streams.get_mut(index) {
             stream.counts.late += 1;
         }
@@ -303,9 +312,10 @@ impl Account {
 
     /// A frame of this trial whose stream `port` does not expect.
     #[cold]
-    fn unexpected(&mut self, port: usize, id: u8) {
+    fn unexpected(&mut self, port: usize, id: u16) {
         self.ports[port].foreign += 1;
-        let index = usize::from(self.expected[usize::from(id)]);
+        let index = self.expected.get(usize::from(id)).copied();
+        let index = usize::from(index.unwrap_or(NO_STREAM));
         if let Some(count) = self.misdelivered.get_mut(index) {
             *count += 1;
             self.ports[port].misdelivered += 1;
@@ -313,8 +323,8 @@ impl Account {
     }
 
     #[cold]
-    fn corrupt(&mut self, port: usize, claimed: u8) {
-        let index = match self.by_id[port][usize::from(claimed)] {
+    fn corrupt(&mut self, port: usize, claimed: u16) {
+        let index = match self.place(port, claimed) {
             NO_STREAM => usize::from(self.default_stream[port]),
             claimed => usize::from(claimed),
         };

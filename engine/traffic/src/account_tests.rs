@@ -10,7 +10,7 @@ const SETTINGS: Settings = Settings {
     jitter: true,
 };
 
-fn frame(epoch: u8, stream: u8, sequence: u64) -> [u8; 60] {
+fn frame(epoch: u8, stream: u16, sequence: u64) -> [u8; 60] {
     let signature = Signature {
         epoch,
         stream,
@@ -22,7 +22,7 @@ fn frame(epoch: u8, stream: u8, sequence: u64) -> [u8; 60] {
     frame
 }
 
-fn here(id: u8, rx_port: usize) -> Expected {
+fn here(id: u16, rx_port: usize) -> Expected {
     Expected {
         id,
         rx_ports: vec![rx_port],
@@ -35,7 +35,7 @@ fn here(id: u8, rx_port: usize) -> Expected {
     }
 }
 
-fn elsewhere(id: u8, horizon: &Arc<Horizon>) -> Expected {
+fn elsewhere(id: u16, horizon: &Arc<Horizon>) -> Expected {
     Expected {
         sender: Sender::Elsewhere(Arc::clone(horizon)),
         ..here(id, 0)
@@ -152,6 +152,20 @@ fn a_damaged_stream_id_is_charged_to_the_port_s_own_stream() {
     account.frame(1, &damaged, 0);
     let closed = account.close();
     assert_eq!((counts(&closed).corrupt, closed.ports[1].received), (1, 1));
+}
+
+#[test]
+fn parts_of_a_stream_are_told_apart_by_the_high_byte_of_their_ids() {
+    let mut account = Account::new(&SETTINGS, &[here(5, 0), here(0x3f05, 0)], 1);
+    account.sent(0, 1);
+    account.sent(1, 1);
+    for id in [5, 0x3f05, 0x4005] {
+        account.frame(0, &frame(1, id, 0), 0);
+    }
+    let closed = account.close();
+    let received = |k: usize| closed.streams[k].as_ref().unwrap().counts.received;
+    let foreign = closed.ports[0].foreign;
+    assert_eq!((received(0), received(1), foreign), (1, 1, 1));
 }
 
 #[test]

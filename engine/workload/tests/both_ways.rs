@@ -23,8 +23,8 @@ const RATE_FPS: f64 = 10_000.0;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// Part number `own` of two is sent here, the other one elsewhere.
-fn plan(own: u8, duration_s: f64, patience_ns: u64) -> Plan {
-    let part = |id: u8| Part {
+fn plan(own: u16, duration_s: f64, patience_ns: u64) -> Plan {
+    let part = |id: u16| Part {
         stream: usize::from(id),
         id,
         worker: (id == own).then_some(0),

@@ -33,10 +33,11 @@ pub(super) fn add_elsewhere(
         format!("{key}.tracked_flows"),
         "expected 0 for a stream that another engine sends",
     )?;
-    let spec = spec(request, run, request.id, &Block { part: 0, parts: 1 }, &key)?;
+    let id = u16::from(request.id);
+    let spec = spec(request, run, id, &Block { part: 0, parts: 1 }, &key)?;
     plan.parts.push(Part {
         stream: index,
-        id: request.id,
+        id,
         worker: None,
         rx_ports,
         flow_count: (!is_drawn(&spec)).then_some(spec.flows),

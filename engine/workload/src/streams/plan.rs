@@ -18,8 +18,8 @@ pub const TX_BURST: usize = BURST;
 pub struct Part {
     /// Index of the stream in the trial.
     pub stream: usize,
-    /// Id carried in the signature; its own for each part.
-    pub id: u8,
+    /// Id carried in the signature: the stream's, with the number of the part in the high byte.
+    pub id: u16,
     /// Who sends it, as an index into the workers; none: another engine does.
     pub worker: Option<usize>,
     /// The ports that expect it, as indexes into the session's: any of them may

@@ -38,7 +38,7 @@ fn receive_until(port: &mut impl Port, seen: &mut Arrived, count: u64) {
 #[test]
 #[ignore = "needs root"]
 fn every_frame_arrives_intact_and_with_the_time_of_the_given_clock() {
-    const ORIGIN: u64 = 1 << 47;
+    const ORIGIN: u64 = 1 << 39;
     let bench = Bench::new("");
     let mut left = live_port("v0,rx=1", &bench.near);
     let mut right = live_port("v0,rx=1", &bench.far);
