@@ -86,6 +86,7 @@ pub fn account(input: &[u8]) {
         rx_ports: vec![rx_port],
         is_expected: true,
         flow_count: None,
+        frames: None,
         sender: Sender::Here,
         verify_checksums: input.len() % 2 == 1,
         flows: Some((map, 3)),

@@ -104,6 +104,7 @@ fn measure(item: &Item) -> f64 {
         rx_ports: vec![0],
         is_expected: true,
         flow_count: None,
+        frames: None,
         sender: if item.shared {
             Sender::Elsewhere(Arc::clone(&horizon))
         } else {

@@ -7,7 +7,7 @@
 
 use crate::counts::{Closed, PortCounts, StreamAccount, StreamCounts};
 use crate::flows::{FlowMap, FlowTracker};
-use crate::horizon::Horizon;
+use crate::horizon::{Horizon, LEAD};
 use crate::latency::LatencyRecorder;
 use crate::replay::invariant;
 use crate::window::{Arrival, SequenceWindow};
@@ -51,6 +51,8 @@ pub struct Expected {
     /// How many flows take turns in its frames; none if the sequence number does
     /// not say which flow a frame is of.
     pub flow_count: Option<u64>,
+    /// How many frames it has at most; none if that is not known.
+    pub frames: Option<u64>,
     /// Who sends it.
     pub sender: Sender,
     /// Whether frames of it with a wrong checksum inside are corrupt.
@@ -161,6 +163,7 @@ impl Account {
 
     fn add(&mut self, expected: &Expected, latency: usize) -> u16 {
         let place = self.streams.len() as u16;
+        let frames = expected.frames.unwrap_or(u64::MAX);
         for &port in &expected.rx_ports {
             for entry in [
                 &mut self.by_id[port][usize::from(expected.id)],
@@ -181,7 +184,7 @@ impl Account {
             horizon: 0,
             sender: expected.sender.clone(),
             verify_checksums: expected.verify_checksums,
-            window: SequenceWindow::new(),
+            window: SequenceWindow::of(frames.saturating_add(LEAD)),
             latency,
             flows: expected
                 .flows

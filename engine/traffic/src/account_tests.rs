@@ -28,6 +28,7 @@ fn here(id: u16, rx_port: usize) -> Expected {
         rx_ports: vec![rx_port],
         is_expected: true,
         flow_count: None,
+        frames: None,
         sender: Sender::Here,
         verify_checksums: false,
         flows: None,

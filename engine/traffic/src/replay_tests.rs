@@ -176,6 +176,7 @@ fn frames_without_signature_are_counted_where_they_are_expected_and_foreign_else
         rx_ports: vec![1],
         is_expected: true,
         flow_count: None,
+        frames: None,
         sender: Sender::Here,
         verify_checksums: false,
         flows: None,

@@ -30,6 +30,7 @@ fn plan(own: u16, duration_s: f64, patience_ns: u64) -> Plan {
         worker: (id == own).then_some(0),
         rx_ports: if id == own { Vec::new() } else { vec![0] },
         flow_count: Some(1),
+        frames: None,
         verify_checksums: true,
         horizon: Arc::new(if id == own {
             Horizon::default()

@@ -84,6 +84,7 @@ fn account(streams: usize) -> Account {
         rx_ports: vec![0],
         is_expected: true,
         flow_count: None,
+        frames: None,
         sender: Sender::Here,
         verify_checksums: true,
         flows: Some((

@@ -41,6 +41,7 @@ pub(super) fn add_elsewhere(
         worker: None,
         rx_ports,
         flow_count: (!is_drawn(&spec)).then_some(spec.flows),
+        frames: None,
         verify_checksums: run.verify_checksums && request.wrong_checksums.is_empty(),
         horizon: Arc::new(Horizon::endless()),
         flows: None,

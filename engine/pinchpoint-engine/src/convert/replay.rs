@@ -58,6 +58,7 @@ pub(super) fn add_replay(
         worker: Some(worker),
         rx_ports,
         flow_count: None,
+        frames: pacer.intended(),
         verify_checksums: run.verify_checksums,
         horizon: Arc::default(),
         flows: None,

@@ -174,6 +174,10 @@ fn add_stream(
         // bursts of as many frames as there are streams.
         let phase = (index as f64 + part as f64 / parts as f64) / run.streams.len() as f64;
         let pacer = pacer(request, id, rate_fps, sent_s, phase, &key)?;
+        let pacer = match counted(request, tx_port, &block, &key)? {
+            Some(frames) => pacer.exactly(frames),
+            None => pacer,
+        };
         let number = plan.parts.len();
         plan.parts.push(Part {
             stream: index,
@@ -185,6 +189,7 @@ fn add_stream(
                 Vec::new()
             },
             flow_count: (!is_drawn(&spec)).then_some(spec.flows),
+            frames: pacer.intended(),
             verify_checksums: run.verify_checksums && request.wrong_checksums.is_empty(),
             horizon: Arc::default(),
             flows: tracked(request, &spec, parts, &key)?,
@@ -192,10 +197,7 @@ fn add_stream(
         });
         plan.workers[worker].streams.push(PlannedStream {
             part: number,
-            pacer: match counted(request, tx_port, &block, &key)? {
-                Some(frames) => pacer.exactly(frames),
-                None => pacer,
-            },
+            pacer,
             program,
             rate_fps,
             tx_port: place,

@@ -59,6 +59,7 @@ fn five_streams_of_64_queues_have_an_id_for_each_part() {
     let plan = planned_in(&known_with_queues(64), &streams).unwrap();
     let ids: HashSet<_> = plan.parts.iter().map(|part| part.id).collect();
     assert_eq!((plan.parts.len(), ids.len()), (320, 320));
+    assert_eq!(plan.parts[0].frames, Some(156_250));
     let own = |part: &Part| usize::from(part.id & 0xff) == part.stream;
     assert!(plan.parts.iter().all(own));
 }

@@ -65,6 +65,7 @@ pub fn measure(plan: &Plan, clock: &Clock) -> Option<LatencyRecorder> {
             stream: 0,
             worker: Some(0),
             rx_ports: vec![1],
+            frames: None,
             horizon: Arc::default(),
             flows: None,
             ..plan.parts[stream.part].clone()

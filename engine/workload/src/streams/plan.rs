@@ -28,6 +28,8 @@ pub struct Part {
     /// How many flows take turns in it; none if the sequence number does not say
     /// which flow a frame is of.
     pub flow_count: Option<u64>,
+    /// How many frames it has at most; none if that is not known.
+    pub frames: Option<u64>,
     /// Whether received frames of it with a wrong checksum are corrupt.
     pub verify_checksums: bool,
     /// How far it has been sent, for those who receive it elsewhere; endless where

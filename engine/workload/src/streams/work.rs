@@ -116,6 +116,7 @@ impl<'a> Streams<'a> {
             rx_ports: part.rx_ports.iter().copied().filter_map(place).collect(),
             is_expected: !part.rx_ports.is_empty(),
             flow_count: part.flow_count,
+            frames: part.frames,
             sender: if part.worker == Some(index) {
                 Sender::Here
             } else {
