@@ -3,7 +3,7 @@
 //! * [`spec`], [`program`]: a stream's frames, written one after another into buffers;
 //! * [`recipe`]: the same, described for something else that makes them;
 //! * [`replay`], [`recorded`]: the frames of a capture, and their times;
-//! * [`pacer`]: which of them are due;
+//! * [`pacer`]: which of them are due; [`pace`]: which connections and transactions;
 //! * [`account`]: loss, duplication, reordering, damage, latency and jitter of
 //!   what was received, also of each flow ([`flows`]);
 //! * [`gaps`]: how evenly the loop that drives all this came round.
@@ -28,6 +28,7 @@ mod layer;
 mod layout;
 mod limits;
 mod order;
+pub mod pace;
 pub mod pacer;
 mod plain;
 pub mod powers;

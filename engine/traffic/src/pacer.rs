@@ -9,15 +9,13 @@
 //! is given up at once and counted as shortfall.
 
 use crate::arrivals::Arrivals;
+use crate::pace::CATCH_UP_NS;
 use crate::recorded::Recorded;
 use std::sync::Arc;
 
-/// A backlog worth more than this many nanoseconds is given up: virtual machines stand still for
-/// tenths of a millisecond, hundreds of times a second ...
-pub const CATCH_UP_NS: f64 = 500_000.0;
-/// ... and in any case what exceeds this many frames, ...
+/// Most frames of a backlog that are kept, ...
 pub const CATCH_UP_MAX: u64 = 1024;
-/// ... but never less than this many are kept.
+/// ... and least: so many, however long they take at the stream's rate.
 pub const CATCH_UP_MIN: u64 = 32;
 
 /// How the frames of a stream lie in time.
