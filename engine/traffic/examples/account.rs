@@ -9,7 +9,7 @@
 
 use pinchpoint_traffic::account::{Account, Expected, Sender, Settings};
 use pinchpoint_traffic::flows::FlowMap;
-use pinchpoint_traffic::horizon::Horizon;
+use pinchpoint_traffic::sent_bound::SentBound;
 use pinchpoint_wire::checksum;
 use pinchpoint_wire::signature::{LEN, Stamper};
 use std::sync::Arc;
@@ -68,7 +68,7 @@ fn items() -> Vec<Item> {
         item("counts and latency", plain, None, false),
         item("latency of one in 7", sampled, None, false),
         item("with jitter", jitter, None, false),
-        item("with a shared horizon", plain, None, true),
+        item("sent by another core", plain, None, true),
         item("with 1,000 flows", plain, flows(1_000), false),
         item("with 65,536 flows", plain, flows(65_536), false),
         item("all of these", jitter, flows(65_536), true),
@@ -98,7 +98,7 @@ fn frame(len: usize) -> Vec<u8> {
 
 /// Nanoseconds a frame.
 fn measure(item: &Item) -> f64 {
-    let horizon = Arc::new(Horizon::new());
+    let sent_bound = Arc::new(SentBound::new());
     let expected = Expected {
         id: 5,
         rx_ports: vec![0],
@@ -106,7 +106,7 @@ fn measure(item: &Item) -> f64 {
         flow_count: None,
         frames: None,
         sender: if item.shared {
-            Sender::Elsewhere(Arc::clone(&horizon))
+            Sender::Elsewhere(Arc::clone(&sent_bound))
         } else {
             Sender::Here
         },
@@ -129,7 +129,7 @@ fn measure(item: &Item) -> f64 {
             }
         }
         account.sent(0, sequence);
-        horizon.reach(sequence);
+        sent_bound.reach(sequence);
         let begin = Instant::now();
         for (k, burst) in frames.chunks(BURST * item.len).enumerate() {
             // A congruential generator; its upper bits are random enough.

@@ -7,9 +7,9 @@
 
 use crate::counts::{Closed, PortCounts, StreamAccount, StreamCounts};
 use crate::flows::{FlowMap, FlowTracker};
-use crate::horizon::{Horizon, LEAD};
 use crate::latency::LatencyRecorder;
 use crate::replay::invariant;
+use crate::sent_bound::{LEAD, SentBound};
 use crate::window::{Arrival, SequenceWindow};
 use pinchpoint_wire::signature::{self, Reading, Signature};
 use pinchpoint_wire::verify;
@@ -31,8 +31,8 @@ pub struct Settings {
 pub enum Sender {
     /// The worker that keeps the account: it says so with [`Account::sent`].
     Here,
-    /// Another worker, which moves this horizon.
-    Elsewhere(Arc<Horizon>),
+    /// Another worker, which says how far it is.
+    Elsewhere(Arc<SentBound>),
 }
 
 /// One stream of the trial.
@@ -71,7 +71,7 @@ struct Stream {
     flow_count: Option<u64>,
     counts: StreamCounts,
     /// Sequence numbers below this one may have been handed to a port.
-    horizon: u64,
+    sent_bound: u64,
     sender: Sender,
     verify_checksums: bool,
     window: SequenceWindow,
@@ -181,7 +181,7 @@ impl Account {
                 reordered_in_flow: expected.flow_count.map(|_| 0),
                 ..StreamCounts::default()
             },
-            horizon: 0,
+            sent_bound: 0,
             sender: expected.sender.clone(),
             verify_checksums: expected.verify_checksums,
             window: SequenceWindow::of(frames.saturating_add(LEAD)),
@@ -199,7 +199,7 @@ impl Account {
     #[inline(always)]
     pub fn sent(&mut self, index: usize, sent: u64) {
         if let Some(stream) = self.streams.get_mut(usize::from(self.places[index])) {
-            stream.horizon = sent;
+            stream.sent_bound = sent;
         }
     }
 
@@ -263,7 +263,7 @@ impl Account {
         };
         let counts = &mut self.ports[port];
         let sequence = signature.sequence;
-        if sequence >= stream.horizon && !stream.was_sent(sequence) {
+        if sequence >= stream.sent_bound && !stream.was_sent(sequence) {
             counts.foreign += 1;
             return;
         }
@@ -412,24 +412,24 @@ impl Stream {
     }
 
     /// Whether `sequence`, beyond what is known of the sender, was sent
-    /// meanwhile. A horizon kept elsewhere may be a little too far ahead.
+    /// meanwhile. A bound moved elsewhere may be a little too high.
     #[cold]
     fn was_sent(&mut self, sequence: u64) -> bool {
-        if let Sender::Elsewhere(horizon) = &self.sender {
-            self.horizon = horizon.get();
+        if let Sender::Elsewhere(sent_bound) = &self.sender {
+            self.sent_bound = sent_bound.get();
         }
-        sequence < self.horizon
+        sequence < self.sent_bound
     }
 
     /// Takes back the frames received that the sender, which has ended, never
     /// sent: someone else's with our signature. Returns how many. Copies of
     /// them and what they did to latencies and reordering stays.
     fn leave_out_never_sent(&mut self) -> u64 {
-        let Sender::Elsewhere(horizon) = &self.sender else {
+        let Sender::Elsewhere(sent_bound) = &self.sender else {
             return 0;
         };
         let mut never_sent = 0;
-        for sequence in self.window.received_from(horizon.get()) {
+        for sequence in self.window.received_from(sent_bound.get()) {
             never_sent += 1;
             if let Some(flows) = &mut self.flows {
                 flows.take_back(sequence);

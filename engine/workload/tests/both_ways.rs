@@ -2,9 +2,9 @@
 
 use pinchpoint_port::fault::{Faults, Faulty};
 use pinchpoint_port::{AnyPort, mem};
-use pinchpoint_traffic::horizon::Horizon;
 use pinchpoint_traffic::pacer::Pacer;
 use pinchpoint_traffic::program::FrameProgram;
+use pinchpoint_traffic::sent_bound::SentBound;
 use pinchpoint_traffic::spec::{Layer, Sizes, StreamSpec, Template, Wrong};
 use pinchpoint_wire::ethernet::Mac;
 use pinchpoint_worker::{Clock, WorkerPort};
@@ -32,10 +32,10 @@ fn plan(own: u16, duration_s: f64, patience_ns: u64) -> Plan {
         flow_count: Some(1),
         frames: None,
         verify_checksums: true,
-        horizon: Arc::new(if id == own {
-            Horizon::default()
+        sent_bound: Arc::new(if id == own {
+            SentBound::default()
         } else {
-            Horizon::endless()
+            SentBound::endless()
         }),
         flows: None,
         unsigned: None,

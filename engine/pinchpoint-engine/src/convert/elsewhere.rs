@@ -4,7 +4,7 @@ use super::stream::{is_drawn, rx_ports};
 use super::template::{Block, spec};
 use super::{Known, check};
 use crate::protocol::{ErrorReply, RunRequest, StreamRequest};
-use pinchpoint_traffic::horizon::Horizon;
+use pinchpoint_traffic::sent_bound::SentBound;
 use pinchpoint_workload::streams::Plan;
 use pinchpoint_workload::streams::plan::Part;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub(super) fn add_elsewhere(
         flow_count: (!is_drawn(&spec)).then_some(spec.flows),
         frames: None,
         verify_checksums: run.verify_checksums && request.wrong_checksums.is_empty(),
-        horizon: Arc::new(Horizon::endless()),
+        sent_bound: Arc::new(SentBound::endless()),
         flows: None,
         unsigned: None,
     });

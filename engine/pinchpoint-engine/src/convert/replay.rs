@@ -60,7 +60,7 @@ pub(super) fn add_replay(
         flow_count: None,
         frames: pacer.intended(),
         verify_checksums: run.verify_checksums,
-        horizon: Arc::default(),
+        sent_bound: Arc::default(),
         flows: None,
         unsigned: Some(unsigned),
     });

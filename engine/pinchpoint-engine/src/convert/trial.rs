@@ -191,7 +191,7 @@ fn add_stream(
             flow_count: (!is_drawn(&spec)).then_some(spec.flows),
             frames: pacer.intended(),
             verify_checksums: run.verify_checksums && request.wrong_checksums.is_empty(),
-            horizon: Arc::default(),
+            sent_bound: Arc::default(),
             flows: tracked(request, &spec, parts, &key)?,
             unsigned: None,
         });

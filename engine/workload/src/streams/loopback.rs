@@ -66,7 +66,7 @@ pub fn measure(plan: &Plan, clock: &Clock) -> Option<LatencyRecorder> {
             worker: Some(0),
             rx_ports: vec![1],
             frames: None,
-            horizon: Arc::default(),
+            sent_bound: Arc::default(),
             flows: None,
             ..plan.parts[stream.part].clone()
         }],

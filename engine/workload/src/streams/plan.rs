@@ -4,9 +4,9 @@ use super::slices::Slices;
 use pinchpoint_port::BURST;
 use pinchpoint_port::xdp_live::LiveStream;
 use pinchpoint_traffic::flows::FlowMap;
-use pinchpoint_traffic::horizon::Horizon;
 use pinchpoint_traffic::pacer::Pacer;
 use pinchpoint_traffic::program::FrameProgram;
+use pinchpoint_traffic::sent_bound::SentBound;
 use std::sync::Arc;
 
 /// Frames handed to a port at once, at most.
@@ -34,7 +34,7 @@ pub struct Part {
     pub verify_checksums: bool,
     /// How far it has been sent, for those who receive it elsewhere; endless where
     /// another engine sends it.
-    pub horizon: Arc<Horizon>,
+    pub sent_bound: Arc<SentBound>,
     /// The flows to follow one by one, and how many of the first.
     pub flows: Option<(FlowMap, usize)>,
     /// Of a replay: the sorted hashes of its frames without signature.

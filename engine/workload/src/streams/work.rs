@@ -120,7 +120,7 @@ impl<'a> Streams<'a> {
             sender: if part.worker == Some(index) {
                 Sender::Here
             } else {
-                Sender::Elsewhere(Arc::clone(&part.horizon))
+                Sender::Elsewhere(Arc::clone(&part.sent_bound))
             },
             verify_checksums: part.verify_checksums,
             flows: part.flows,
@@ -298,7 +298,7 @@ impl<'a> Streams<'a> {
         let (first, port) = (program.next(), &mut own.port);
         if self.shared {
             // Before the frames can arrive elsewhere.
-            self.plan.parts[part].horizon.reach(first + due);
+            self.plan.parts[part].sent_bound.reach(first + due);
         }
         let time_ns = core.clock.now_ns();
         let taken = if self.recorder.is_open() {
@@ -338,7 +338,7 @@ impl<'a> Streams<'a> {
         };
         let next = port.next_live(number).unwrap_or(0);
         if self.shared {
-            self.plan.parts[planned.part].horizon.reach(next + due);
+            self.plan.parts[planned.part].sent_bound.reach(next + due);
         }
         let made = port.send_live(number, due, || clock.now_ns());
         self.account.sent(planned.part, next + made.frames);
