@@ -23,7 +23,7 @@ const RATE_FPS: f64 = 10_000.0;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// Part number `own` of two is sent here, the other one elsewhere.
-fn plan(own: u16, duration_s: f64, patience_ns: u64) -> Plan {
+fn plan(own: u16, duration_s: f64, peer_timeout_ns: u64) -> Plan {
     let part = |id: u16| Part {
         stream: usize::from(id),
         id,
@@ -62,7 +62,7 @@ fn plan(own: u16, duration_s: f64, patience_ns: u64) -> Plan {
         epoch: 1,
         duration_ns: (duration_s * 1e9) as u64,
         drain_ns: SECOND_NS / 10,
-        patience_ns: Some(patience_ns),
+        peer_timeout_ns: Some(peer_timeout_ns),
         tx_burst: 64,
         latency_every: 1,
         jitter: true,

@@ -26,10 +26,10 @@ const MAX_STREAMS: usize = 256;
 const MAX_PARTS: usize = 255;
 const MAX_DURATION_S: f64 = 86_400.0;
 const MAX_DRAIN_S: f64 = 60.0;
-const MOST_PATIENCE_S: f64 = 2.0;
+const MAX_QUIET_WAIT_S: f64 = 2.0;
 /// How long a trial waits for `go`, and after its sending for `stop`: more than a
 /// lab takes for the other engines, whose links may be down at first.
-const PATIENCE: Duration = Duration::from_secs(600);
+const PEER_TIMEOUT: Duration = Duration::from_secs(600);
 const MAX_PROBES: usize = 64;
 const MIN_SAMPLE_INTERVAL_S: f64 = 0.01;
 /// What is kept takes up to 9,216 bytes a frame.
@@ -60,7 +60,7 @@ pub fn plan(
         epoch: request.epoch,
         duration_ns: nanoseconds(request.duration_s),
         drain_ns: nanoseconds(request.drain_s),
-        patience_ns: request.on_go.then_some(PATIENCE.as_nanos() as u64),
+        peer_timeout_ns: request.on_go.then_some(PEER_TIMEOUT.as_nanos() as u64),
         tx_burst: request.tx_burst,
         latency_every: request.latency_every,
         capture: request.capture.as_ref().map_or(0, |capture| capture.frames),
@@ -398,7 +398,7 @@ fn check_options(request: &RunRequest, allowed_cores: &[usize]) -> Result<(), Er
         check(one != other, &field, "expected two different cores")?;
     }
     check(
-        (0.0..=MOST_PATIENCE_S).contains(&request.quiet_within_s),
+        (0.0..=MAX_QUIET_WAIT_S).contains(&request.quiet_within_s),
         "quiet_within_s",
         "expected 0 to 2 seconds",
     )?;

@@ -44,7 +44,7 @@ impl Streams<'_> {
     /// take part, once they have too. None before.
     fn drained_since(&mut self, now_ns: u64) -> Option<u64> {
         let sent_ns = self.live.all_sent_ns()?;
-        if self.plan.patience_ns.is_none() {
+        if self.plan.peer_timeout_ns.is_none() {
             return Some(sent_ns);
         }
         if !self.live.stopped() {

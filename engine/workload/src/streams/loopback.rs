@@ -53,7 +53,7 @@ pub fn measure(plan: &Plan, clock: &Clock) -> Option<LatencyRecorder> {
     };
     let plan = Plan {
         duration_ns: DURATION_NS,
-        patience_ns: None,
+        peer_timeout_ns: None,
         drain_ns: DRAIN_NS,
         latency_every: 1,
         jitter: false,

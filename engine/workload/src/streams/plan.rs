@@ -79,7 +79,7 @@ pub struct Plan {
     /// Where other engines take part: how long the start of the sending, and the
     /// end of the trial after it, are waited for, in nanoseconds. None: sending
     /// begins at once, and the trial ends with its drain.
-    pub patience_ns: Option<u64>,
+    pub peer_timeout_ns: Option<u64>,
     /// Frames handed to a port at once, 1 to [`TX_BURST`].
     pub tx_burst: usize,
     /// Latency is recorded of every frame whose sequence number is a multiple
