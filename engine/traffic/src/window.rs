@@ -138,7 +138,7 @@ impl SequenceWindow {
     /// The sequence numbers received of those from `first` on, as far back as
     /// they are remembered.
     pub fn received_from(&self, first: u64) -> impl Iterator<Item = u64> + '_ {
-        (first.max(self.remembered())..self.expected).filter(|&sequence| {
+        (first.max(self.remembered())..self.expected).filter(move |&sequence| {
             let (word, bit) = self.place(sequence);
             self.bits[word] & bit != 0
         })
