@@ -63,7 +63,7 @@ fn answered(input: &[u8]) {
 const PORTS: usize = 2;
 const EPOCH: u8 = 1;
 /// Stream ids and the ports that expect them; index 2 is no stream.
-const STREAMS: [(u8, usize); 3] = [(5, 1), (6, 0), (7, 1)];
+const STREAMS: [(u16, usize); 3] = [(5, 1), (6, 0), (7, 1)];
 
 /// The input is a sequence of events at a receiver with two ports: frames of
 /// any content, frames with a right signature, and news of what was sent.
@@ -86,6 +86,7 @@ pub fn account(input: &[u8]) {
         rx_ports: vec![rx_port],
         is_expected: true,
         flow_count: None,
+        frames: None,
         sender: Sender::Here,
         verify_checksums: input.len() % 2 == 1,
         flows: Some((map, 3)),
@@ -115,7 +116,7 @@ pub fn account(input: &[u8]) {
                 let mut frame = [0; 60];
                 let signature = Signature {
                     epoch: *epoch,
-                    stream: *stream,
+                    stream: u16::from(*stream),
                     sequence: u64::from(u32::from_be_bytes([0, *s0, *s1, *s2])),
                     time_ns: u64::from(u16::from_be_bytes([*t0, *t1])),
                 };

@@ -69,15 +69,15 @@ pub fn opened(specs: &[PortSpec], queues: &mut [Vec<AnyPort>]) -> OpenReply {
 }
 
 /// The distance of each pair before a trial, in a moment in which nobody else
-/// uses the second core if there are such moments within `patience` in all.
+/// uses the second core if there are such moments within `wait` in all.
 pub fn cache_lines_before(
     pairs: &[[usize; 2]],
-    patience: Duration,
+    wait: Duration,
     widest: &mut probe::Widest,
 ) -> Vec<CacheLine> {
     let begun = Instant::now();
     let probed = pairs.iter().map(|&cores| {
-        let left = patience.saturating_sub(begun.elapsed());
+        let left = wait.saturating_sub(begun.elapsed());
         let before = probe::quiet_distance(cores, left, widest);
         CacheLine {
             cores,

@@ -12,7 +12,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn spec(device: &str, netns: &str, queues: u16) -> PortSpec {
     PortSpec {
@@ -63,7 +63,7 @@ fn send_numbers(port: &mut AfXdpPort, first: u32, count: usize, len: usize) -> u
 
 fn receive_until(port: &mut AfXdpPort, seen: &mut Numbers, count: usize) {
     let start = Instant::now();
-    while seen.0.len() < count && start.elapsed() < PATIENCE {
+    while seen.0.len() < count && start.elapsed() < TIMEOUT {
         port.receive(seen);
     }
 }
@@ -113,13 +113,13 @@ fn send_into_sink(bench: &Bench, prepare: impl Fn()) -> u64 {
     let before = sink.dropped();
     let mut sent = 0;
     let start = Instant::now();
-    while sent < 64_000 && start.elapsed() < PATIENCE {
+    while sent < 64_000 && start.elapsed() < TIMEOUT {
         sent += send_numbers(&mut port, 0, 64, 60) as u64;
     }
     assert!(sent >= 64_000, "{sent}");
     let start = Instant::now();
     let (mut arrived, mut lost) = (0, 0);
-    while arrived + lost < sent && start.elapsed() < PATIENCE {
+    while arrived + lost < sent && start.elapsed() < TIMEOUT {
         port.receive(&mut Numbers::default());
         (arrived, lost) = (sink.dropped() - before, interface_tx_dropped(&mut port));
     }
@@ -211,7 +211,7 @@ fn a_full_receive_ring_is_counted_frame_by_frame() {
     let mut seen = Numbers::default();
     let start = Instant::now();
     let mut accounted = 0;
-    while accounted < u64::from(sent) && start.elapsed() < PATIENCE {
+    while accounted < u64::from(sent) && start.elapsed() < TIMEOUT {
         right.receive(&mut seen);
         accounted =
             seen.0.len() as u64 + right.rx_missed().unwrap() + interface_tx_dropped(&mut left);
@@ -312,7 +312,7 @@ fn frames_that_an_interface_going_down_leaves_in_the_ring_are_unsent() {
     assert!(own.contains(&(sink.dropped() - before - taken)));
     ip(&format!("-n {} link set v0 up", bench.near));
     let start = Instant::now();
-    while port.unsent() > 0 && start.elapsed() < PATIENCE {
+    while port.unsent() > 0 && start.elapsed() < TIMEOUT {
         port.receive(&mut Numbers::default());
     }
     assert_eq!(port.unsent(), 0);

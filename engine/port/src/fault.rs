@@ -49,7 +49,7 @@ const QUIET_NS: u64 = 5_000_000;
 const BURSTS: usize = 16;
 const FIRST_COVERED_BYTE: usize = 14;
 /// The place of frames without a signature, behind those of all stream ids.
-const UNSIGNED: u16 = 256;
+const UNSIGNED: u16 = u16::MAX;
 
 /// Which frame of which stream it is, counted as they arrive.
 #[derive(Debug, Clone, Copy)]
@@ -158,8 +158,8 @@ impl State {
     /// The next frame that arrives.
     fn tag(&mut self, frame: &[u8]) -> Tag {
         let stream = match signature::read(frame) {
-            Reading::Intact(signature) => u16::from(signature.stream),
-            Reading::Corrupt { stream } => u16::from(stream),
+            Reading::Intact(signature) => signature.stream,
+            Reading::Corrupt { stream } => stream,
             Reading::Foreign => UNSIGNED,
         };
         let arrived = &mut self.streams[usize::from(stream)].arrived;

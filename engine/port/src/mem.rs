@@ -248,7 +248,7 @@ mod tests {
     use crate::Uniform;
     use std::time::{Duration, Instant};
 
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const TIMEOUT: Duration = Duration::from_secs(60);
 
     #[derive(Default)]
     struct Collect(Vec<Vec<u8>>);
@@ -327,7 +327,7 @@ mod tests {
                 if ended {
                     break;
                 }
-                assert!(start.elapsed() < PATIENCE, "{} frames came", count.0);
+                assert!(start.elapsed() < TIMEOUT, "{} frames came", count.0);
                 std::thread::yield_now();
             }
         }

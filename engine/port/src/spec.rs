@@ -47,6 +47,9 @@ pub struct SessionSpec {
     pub eal_args: Vec<String>,
     /// Cores the workers will run on; nothing else should.
     pub worker_cores: Vec<usize>,
+    /// By worker, the names of the ports of which it drives a queue: the first one that
+    /// no worker before it drives.
+    pub worker_ports: Vec<Vec<String>>,
     /// Bytes of the longest frame that ports need carry, without check sequence; none: as long as
     /// memory allows.
     pub longest_frame: Option<usize>,

@@ -88,7 +88,7 @@ struct Totals {
 
 /// A stream's programs and what they share with this process.
 struct Loaded {
-    id: u8,
+    id: u16,
     template: Vec<u8>,
     state: SharedArray,
     frame: Program,
@@ -265,7 +265,7 @@ impl XdpLivePort {
     }
 
     /// Number, among those loaded, of the stream with this id.
-    pub fn live_stream(&self, id: u8) -> Option<usize> {
+    pub fn live_stream(&self, id: u16) -> Option<usize> {
         self.streams.iter().position(|loaded| loaded.id == id)
     }
 }

@@ -7,7 +7,7 @@ use crate::shared::Shared;
 use std::time::Duration;
 
 /// Without any success for this many timeouts the other side counts as gone.
-const PATIENCE: u64 = 3;
+const TIMEOUTS: u64 = 3;
 /// Rest after a transaction that failed before it had waited for anything.
 pub(crate) const REST: Duration = Duration::from_millis(1);
 
@@ -35,9 +35,9 @@ impl Course<'_> {
         if fault == Fault::Ended {
             return;
         }
-        let patience_ns = PATIENCE * self.shared.timeout_ns();
-        if self.recorder.drought_ns(now_ns) >= patience_ns {
-            let seconds = patience_ns as f64 / 1e9;
+        let most_ns = TIMEOUTS * self.shared.timeout_ns();
+        if self.recorder.drought_ns(now_ns) >= most_ns {
+            let seconds = most_ns as f64 / 1e9;
             let reason = format!("no transaction succeeded for {seconds} s: {fault}");
             self.shared.abort(reason);
         }

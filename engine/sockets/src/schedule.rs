@@ -1,5 +1,7 @@
 //! When transactions begin.
 
+use pinchpoint_traffic::pace::Pace;
+
 /// When the next transaction begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Due {
@@ -16,8 +18,8 @@ pub(crate) enum Due {
 pub(crate) struct Schedule {
     start_ns: u64,
     end_ns: u64,
-    /// Nanoseconds between two transactions; none in a closed loop.
-    period_ns: Option<f64>,
+    /// None in a closed loop.
+    pace: Option<Pace>,
     /// Transactions at most, by the plan and by the limit.
     most: u64,
     limit: u64,
@@ -38,7 +40,7 @@ impl Schedule {
         Self {
             start_ns,
             end_ns,
-            period_ns: rate_tps.map(|rate| 1e9 / rate),
+            pace: rate_tps.map(|rate| Pace::new(rate, 0)),
             most: planned.min(limit.unwrap_or(u64::MAX)),
             limit: limit.unwrap_or(u64::MAX),
             begun: 0,
@@ -52,10 +54,10 @@ impl Schedule {
         if self.begun >= self.most || now_ns >= self.end_ns {
             return Due::Over;
         }
-        match self.period_ns {
+        match self.pace {
             None => Due::Now(now_ns),
-            Some(period_ns) => {
-                let planned = self.start_ns + (self.begun as f64 * period_ns) as u64;
+            Some(pace) => {
+                let planned = self.start_ns + pace.planned_ns(self.begun);
                 if planned <= now_ns {
                     Due::Now(planned)
                 } else {
@@ -72,7 +74,7 @@ impl Schedule {
     }
 
     pub(crate) fn is_paced(&self) -> bool {
-        self.period_ns.is_some()
+        self.pace.is_some()
     }
 
     /// Whether as many have begun as the limit allows, however much time is
@@ -83,12 +85,12 @@ impl Schedule {
 
     /// Transactions planned until `now_ns`; none in a closed loop.
     pub(crate) fn intended(&self, now_ns: u64) -> Option<u64> {
-        let period_ns = self.period_ns?;
+        let pace = self.pace?;
         if now_ns >= self.end_ns {
             return Some(self.most);
         }
-        let passed_ns = now_ns.saturating_sub(self.start_ns) as f64;
-        Some(((passed_ns / period_ns) as u64 + 1).min(self.most))
+        let passed_ns = now_ns.saturating_sub(self.start_ns);
+        Some(pace.due(passed_ns).min(self.most))
     }
 
     /// Transactions that were planned until `now_ns` and never begun.

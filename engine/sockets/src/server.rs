@@ -129,14 +129,14 @@ fn serve_connection(watch: &mut Watch, socket: &OwnedFd, request: &mut [u8], res
     // Rounds without news; a connection that its client has given up must not
     // keep the next one waiting.
     let mut idle = 0;
-    let patience = watch.shared.timeout_ns() / watch.shared.slice_ns() + 1;
+    let most_idle = watch.shared.timeout_ns() / watch.shared.slice_ns() + 1;
     while watch.goes_on() {
         match recv(socket, &mut request[have..], flags) {
             Ok((0, _)) => return,
             Ok((received, _)) => have += received,
             Err(Errno::AGAIN | Errno::INTR) => {
                 idle += u64::from(work.wait == Wait::Block);
-                if work.kind == Kind::Crr && idle > patience {
+                if work.kind == Kind::Crr && idle > most_idle {
                     return;
                 }
                 std::hint::spin_loop();

@@ -9,7 +9,7 @@
 
 use pinchpoint_traffic::account::{Account, Expected, Sender, Settings};
 use pinchpoint_traffic::flows::FlowMap;
-use pinchpoint_traffic::horizon::Horizon;
+use pinchpoint_traffic::sent_bound::SentBound;
 use pinchpoint_wire::checksum;
 use pinchpoint_wire::signature::{LEN, Stamper};
 use std::sync::Arc;
@@ -31,6 +31,8 @@ struct Item {
     settings: Settings,
     flows: Option<(FlowMap, usize)>,
     shared: bool,
+    /// Over how many queues the frames are spread, of which one is accounted.
+    queues: u64,
     checksums: bool,
     /// Bytes of a frame, without check sequence.
     len: usize,
@@ -56,6 +58,7 @@ fn items() -> Vec<Item> {
         settings,
         flows,
         shared,
+        queues: 1,
         checksums: false,
         len: SHORT,
     };
@@ -68,10 +71,14 @@ fn items() -> Vec<Item> {
         item("counts and latency", plain, None, false),
         item("latency of one in 7", sampled, None, false),
         item("with jitter", jitter, None, false),
-        item("with a shared horizon", plain, None, true),
+        item("sent by another core", plain, None, true),
         item("with 1,000 flows", plain, flows(1_000), false),
         item("with 65,536 flows", plain, flows(65_536), false),
         item("all of these", jitter, flows(65_536), true),
+        Item {
+            queues: 4,
+            ..item("all, of one of 4 queues", jitter, flows(65_536), true)
+        },
         checked("all, and checksums", SHORT),
         checked("all, checksums, 1,518 B", LONG),
     ]
@@ -96,16 +103,24 @@ fn frame(len: usize) -> Vec<u8> {
     frame
 }
 
+/// How far the next number is of those that one of several queues gets by chance: as many as there
+/// are queues, on average.
+fn step(sequence: u64, queues: u64) -> u64 {
+    let random = sequence.wrapping_mul(0x5851_f42d_4c95_7f2d) >> 40;
+    1 + random % (2 * queues - 1)
+}
+
 /// Nanoseconds a frame.
 fn measure(item: &Item) -> f64 {
-    let horizon = Arc::new(Horizon::new());
+    let sent_bound = Arc::new(SentBound::new());
     let expected = Expected {
         id: 5,
         rx_ports: vec![0],
         is_expected: true,
         flow_count: None,
+        frames: None,
         sender: if item.shared {
-            Sender::Elsewhere(Arc::clone(&horizon))
+            Sender::Elsewhere(Arc::clone(&sent_bound))
         } else {
             Sender::Here
         },
@@ -116,19 +131,20 @@ fn measure(item: &Item) -> f64 {
     let mut account = Account::new(&item.settings, &[expected], 1);
     let bursts = (CHUNK_BYTES / item.len / BURST).min(CHUNK / BURST);
     let mut frames = frame(item.len).repeat(bursts * BURST);
-    let (mut sequence, mut spent, mut queued) = (0u64, 0u128, 1u64);
+    let (mut sequence, mut count, mut spent, mut queued) = (0u64, 0u64, 0u128, 1u64);
     for _ in 0..CHUNKS {
-        let first = sequence;
+        let first = count;
         for burst in frames.chunks_mut(BURST * item.len) {
-            let stamper = Stamper::new(1, 5, sequence * 70);
+            let stamper = Stamper::new(1, 5, count * 70);
             for frame in burst.chunks_exact_mut(item.len) {
                 let tail: &mut [u8; LEN] = frame.last_chunk_mut().expect("60 bytes");
                 stamper.emit(sequence, tail);
-                sequence += 1;
+                count += 1;
+                sequence += step(sequence, item.queues);
             }
         }
         account.sent(0, sequence);
-        horizon.reach(sequence);
+        sent_bound.reach(sequence);
         let begin = Instant::now();
         for (k, burst) in frames.chunks(BURST * item.len).enumerate() {
             // A congruential generator; its upper bits are random enough.
@@ -140,8 +156,8 @@ fn measure(item: &Item) -> f64 {
         }
         spent += begin.elapsed().as_nanos();
     }
-    assert_eq!(account.received(), sequence, "every frame was received");
-    spent as f64 / sequence as f64
+    assert_eq!(account.received(), count, "every frame was received");
+    spent as f64 / count as f64
 }
 
 fn main() {

@@ -7,9 +7,9 @@
 
 use crate::counts::{Closed, PortCounts, StreamAccount, StreamCounts};
 use crate::flows::{FlowMap, FlowTracker};
-use crate::horizon::Horizon;
 use crate::latency::LatencyRecorder;
 use crate::replay::invariant;
+use crate::sent_bound::{LEAD, SentBound};
 use crate::window::{Arrival, SequenceWindow};
 use pinchpoint_wire::signature::{self, Reading, Signature};
 use pinchpoint_wire::verify;
@@ -31,15 +31,15 @@ pub struct Settings {
 pub enum Sender {
     /// The worker that keeps the account: it says so with [`Account::sent`].
     Here,
-    /// Another worker, which moves this horizon.
-    Elsewhere(Arc<Horizon>),
+    /// Another worker, which says how far it is.
+    Elsewhere(Arc<SentBound>),
 }
 
 /// One stream of the trial.
 #[derive(Debug, Clone)]
 pub struct Expected {
     /// Stream id carried in the signature.
-    pub id: u8,
+    pub id: u16,
     /// The ports of this account that expect it: a frame may come out of any of
     /// them. None if no port here does, or if its frames carry no signature:
     /// nothing is reported of the stream then, and frames of it are foreign
@@ -51,6 +51,8 @@ pub struct Expected {
     /// How many flows take turns in its frames; none if the sequence number does
     /// not say which flow a frame is of.
     pub flow_count: Option<u64>,
+    /// How many frames it has at most; none if that is not known.
+    pub frames: Option<u64>,
     /// Who sends it.
     pub sender: Sender,
     /// Whether frames of it with a wrong checksum inside are corrupt.
@@ -69,7 +71,7 @@ struct Stream {
     flow_count: Option<u64>,
     counts: StreamCounts,
     /// Sequence numbers below this one may have been handed to a port.
-    horizon: u64,
+    sent_bound: u64,
     sender: Sender,
     verify_checksums: bool,
     window: SequenceWindow,
@@ -93,17 +95,17 @@ pub struct Account {
     places: Vec<u16>,
     ports: Vec<PortCounts>,
     /// By port and id: the stream, where the port expects it.
-    by_id: Vec<[u16; 256]>,
+    by_id: Vec<Vec<u16>>,
     /// By id: which of the trial's streams it is, if any port expects it.
-    expected: [u16; 256],
+    expected: Vec<u16>,
     misdelivered: Vec<u64>,
     /// The stream that a damaged frame is charged to when its id is damaged.
     default_stream: Vec<u16>,
 }
 
 impl Account {
-    /// An empty account of the trial's streams, at most 256 with an id each,
-    /// and of `ports` ports.
+    /// An empty account of the trial's streams, with an id each, and of `ports`
+    /// ports.
     pub fn new(settings: &Settings, expected: &[Expected], ports: usize) -> Self {
         let each: Vec<usize> = (0..expected.len()).collect();
         Self::of_parts(settings, expected, &each, ports)
@@ -118,14 +120,16 @@ impl Account {
         ports: usize,
     ) -> Self {
         let mut known = Vec::new();
+        let ids = expected.iter().map(|stream| usize::from(stream.id) + 1);
+        let by_id = vec![NO_STREAM; ids.max().unwrap_or(0)];
         let mut account = Self {
             epoch: settings.epoch,
             streams: Vec::new(),
             latencies: Vec::new(),
             places: Vec::new(),
             ports: vec![PortCounts::default(); ports],
-            by_id: vec![[NO_STREAM; 256]; ports],
-            expected: [NO_STREAM; 256],
+            by_id: vec![by_id.clone(); ports],
+            expected: by_id,
             misdelivered: vec![0; expected.len()],
             default_stream: vec![NO_STREAM; ports],
         };
@@ -159,6 +163,7 @@ impl Account {
 
     fn add(&mut self, expected: &Expected, latency: usize) -> u16 {
         let place = self.streams.len() as u16;
+        let frames = expected.frames.unwrap_or(u64::MAX);
         for &port in &expected.rx_ports {
             for entry in [
                 &mut self.by_id[port][usize::from(expected.id)],
@@ -176,10 +181,10 @@ impl Account {
                 reordered_in_flow: expected.flow_count.map(|_| 0),
                 ..StreamCounts::default()
             },
-            horizon: 0,
+            sent_bound: 0,
             sender: expected.sender.clone(),
             verify_checksums: expected.verify_checksums,
-            window: SequenceWindow::new(),
+            window: SequenceWindow::of(frames.saturating_add(LEAD)),
             latency,
             flows: expected
                 .flows
@@ -194,7 +199,7 @@ impl Account {
     #[inline(always)]
     pub fn sent(&mut self, index: usize, sent: u64) {
         if let Some(stream) = self.streams.get_mut(usize::from(self.places[index])) {
-            stream.horizon = sent;
+            stream.sent_bound = sent;
         }
     }
 
@@ -251,14 +256,14 @@ impl Account {
             self.late(port, signature.stream);
             return;
         }
-        let index = usize::from(self.by_id[port][usize::from(signature.stream)]);
+        let index = usize::from(self.place(port, signature.stream));
         let Some(stream) = self.streams.get_mut(index) else {
             self.unexpected(port, signature.stream);
             return;
         };
         let counts = &mut self.ports[port];
         let sequence = signature.sequence;
-        if sequence >= stream.horizon && !stream.was_sent(sequence) {
+        if sequence >= stream.sent_bound && !stream.was_sent(sequence) {
             counts.foreign += 1;
             return;
         }
@@ -291,11 +296,18 @@ impl Account {
         }
     }
 
+    /// Where the stream with this id is, if `port` expects it.
+    #[inline(always)]
+    fn place(&self, port: usize, id: u16) -> u16 {
+        let place = self.by_id[port].get(usize::from(id));
+        place.copied().unwrap_or(NO_STREAM)
+    }
+
     /// A frame of another trial.
     #[cold]
-    fn late(&mut self, port: usize, id: u8) {
+    fn late(&mut self, port: usize, id: u16) {
         self.ports[port].late += 1;
-        let index = usize::from(self.by_id[port][usize::from(id)]);
+        let index = usize::from(self.place(port, id));
         if let Some(stream) = self.streams.get_mut(index) {
             stream.counts.late += 1;
         }
@@ -303,9 +315,10 @@ impl Account {
 
     /// A frame of this trial whose stream `port` does not expect.
     #[cold]
-    fn unexpected(&mut self, port: usize, id: u8) {
+    fn unexpected(&mut self, port: usize, id: u16) {
         self.ports[port].foreign += 1;
-        let index = usize::from(self.expected[usize::from(id)]);
+        let index = self.expected.get(usize::from(id)).copied();
+        let index = usize::from(index.unwrap_or(NO_STREAM));
         if let Some(count) = self.misdelivered.get_mut(index) {
             *count += 1;
             self.ports[port].misdelivered += 1;
@@ -313,8 +326,8 @@ impl Account {
     }
 
     #[cold]
-    fn corrupt(&mut self, port: usize, claimed: u8) {
-        let index = match self.by_id[port][usize::from(claimed)] {
+    fn corrupt(&mut self, port: usize, claimed: u16) {
+        let index = match self.place(port, claimed) {
             NO_STREAM => usize::from(self.default_stream[port]),
             claimed => usize::from(claimed),
         };
@@ -399,24 +412,24 @@ impl Stream {
     }
 
     /// Whether `sequence`, beyond what is known of the sender, was sent
-    /// meanwhile. A horizon kept elsewhere may be a little too far ahead.
+    /// meanwhile. A bound moved elsewhere may be a little too high.
     #[cold]
     fn was_sent(&mut self, sequence: u64) -> bool {
-        if let Sender::Elsewhere(horizon) = &self.sender {
-            self.horizon = horizon.get();
+        if let Sender::Elsewhere(sent_bound) = &self.sender {
+            self.sent_bound = sent_bound.get();
         }
-        sequence < self.horizon
+        sequence < self.sent_bound
     }
 
     /// Takes back the frames received that the sender, which has ended, never
     /// sent: someone else's with our signature. Returns how many. Copies of
     /// them and what they did to latencies and reordering stays.
     fn leave_out_never_sent(&mut self) -> u64 {
-        let Sender::Elsewhere(horizon) = &self.sender else {
+        let Sender::Elsewhere(sent_bound) = &self.sender else {
             return 0;
         };
         let mut never_sent = 0;
-        for sequence in self.window.received_from(horizon.get()) {
+        for sequence in self.window.received_from(sent_bound.get()) {
             never_sent += 1;
             if let Some(flows) = &mut self.flows {
                 flows.take_back(sequence);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::counts::{Jump, Silence, merged};
-use crate::horizon::LEAD;
+use crate::sent_bound::LEAD;
 
 const SETTINGS: Settings = Settings {
     epoch: 1,
@@ -10,7 +10,7 @@ const SETTINGS: Settings = Settings {
     jitter: true,
 };
 
-fn frame(epoch: u8, stream: u8, sequence: u64) -> [u8; 60] {
+fn frame(epoch: u8, stream: u16, sequence: u64) -> [u8; 60] {
     let signature = Signature {
         epoch,
         stream,
@@ -22,12 +22,13 @@ fn frame(epoch: u8, stream: u8, sequence: u64) -> [u8; 60] {
     frame
 }
 
-fn here(id: u8, rx_port: usize) -> Expected {
+fn here(id: u16, rx_port: usize) -> Expected {
     Expected {
         id,
         rx_ports: vec![rx_port],
         is_expected: true,
         flow_count: None,
+        frames: None,
         sender: Sender::Here,
         verify_checksums: false,
         flows: None,
@@ -35,9 +36,9 @@ fn here(id: u8, rx_port: usize) -> Expected {
     }
 }
 
-fn elsewhere(id: u8, horizon: &Arc<Horizon>) -> Expected {
+fn elsewhere(id: u16, sent_bound: &Arc<SentBound>) -> Expected {
     Expected {
-        sender: Sender::Elsewhere(Arc::clone(horizon)),
+        sender: Sender::Elsewhere(Arc::clone(sent_bound)),
         ..here(id, 0)
     }
 }
@@ -155,6 +156,20 @@ fn a_damaged_stream_id_is_charged_to_the_port_s_own_stream() {
 }
 
 #[test]
+fn parts_of_a_stream_are_told_apart_by_the_high_byte_of_their_ids() {
+    let mut account = Account::new(&SETTINGS, &[here(5, 0), here(0x3f05, 0)], 1);
+    account.sent(0, 1);
+    account.sent(1, 1);
+    for id in [5, 0x3f05, 0x4005] {
+        account.frame(0, &frame(1, id, 0), 0);
+    }
+    let closed = account.close();
+    let received = |k: usize| closed.streams[k].as_ref().unwrap().counts.received;
+    let foreign = closed.ports[0].foreign;
+    assert_eq!((received(0), received(1), foreign), (1, 1, 1));
+}
+
+#[test]
 fn wrong_checksums_are_corrupt_only_when_verified() {
     for (verify_checksums, corrupt) in [(true, 1), (false, 0)] {
         let expected = Expected {
@@ -256,11 +271,11 @@ fn only_some_latencies_are_recorded_when_sampling_but_all_jitter() {
 }
 
 #[test]
-fn a_stream_sent_elsewhere_is_received_as_far_as_its_horizon() {
-    let horizon = Arc::new(Horizon::new());
-    let mut account = Account::new(&SETTINGS, &[elsewhere(5, &horizon)], 1);
+fn a_stream_sent_elsewhere_is_received_as_far_as_its_bound() {
+    let sent_bound = Arc::new(SentBound::new());
+    let mut account = Account::new(&SETTINGS, &[elsewhere(5, &sent_bound)], 1);
     account.frame(0, &frame(1, 5, 0), 0);
-    horizon.reach(10);
+    sent_bound.reach(10);
     account.frame(0, &frame(1, 5, 9), 0);
     account.frame(0, &frame(1, 5, 10 + LEAD), 0);
     let closed = account.close();
@@ -270,17 +285,17 @@ fn a_stream_sent_elsewhere_is_received_as_far_as_its_horizon() {
 
 #[test]
 fn frames_never_sent_are_foreign_once_the_sender_has_ended() {
-    let horizon = Arc::new(Horizon::new());
+    let sent_bound = Arc::new(SentBound::new());
     let expected = Expected {
         flows: Some((FlowMap { first: 0, flows: 4 }, 4)),
-        ..elsewhere(5, &horizon)
+        ..elsewhere(5, &sent_bound)
     };
     let mut account = Account::new(&SETTINGS, &[expected], 1);
-    horizon.reach(10);
+    sent_bound.reach(10);
     for sequence in [0, 1, 9, 10, 14] {
         account.frame(0, &frame(1, 5, sequence), 0);
     }
-    horizon.finish(10);
+    sent_bound.finish(10);
     let closed = account.close();
     assert_eq!(counts(&closed).received, 3);
     let ports = (closed.ports[0].received, closed.ports[0].foreign);
@@ -296,14 +311,14 @@ fn frames_never_sent_are_foreign_once_the_sender_has_ended() {
 #[test]
 fn accounts_of_several_queues_add_up_to_the_account_of_one() {
     let (flows, queues, sent) = (64, 4, 20_000u64);
-    let horizon = Arc::new(Horizon::new());
+    let sent_bound = Arc::new(SentBound::new());
     let expected = Expected {
         flows: Some((FlowMap { first: 0, flows }, 64)),
-        ..elsewhere(5, &horizon)
+        ..elsewhere(5, &sent_bound)
     };
     let new = || Account::new(&SETTINGS, std::slice::from_ref(&expected), 1);
     let (mut whole, mut parts) = (new(), [new(), new(), new(), new()]);
-    horizon.reach(sent);
+    sent_bound.reach(sent);
     for sequence in (0..sent).filter(|sequence| sequence % 97 != 5) {
         let copies = if sequence % 89 == 3 { 2 } else { 1 };
         for _ in 0..copies {
@@ -313,7 +328,7 @@ fn accounts_of_several_queues_add_up_to_the_account_of_one() {
             parts[queue].frame(0, &bytes, 1000 + sequence);
         }
     }
-    horizon.finish(sent);
+    sent_bound.finish(sent);
     let whole = whole.close();
     let parts = parts.map(Account::close);
     let mut port = PortCounts::default();
@@ -357,18 +372,18 @@ fn more_distinct_frames_than_were_sent_are_copies_at_different_queues() {
 /// What two queues receive of the frames `0..sent`: one all but `lost`, the
 /// other a copy of each of `copied`.
 fn at_two_queues(sent: u64, lost: &[u64], copied: &[u64]) -> StreamCounts {
-    let horizon = Arc::new(Horizon::new());
-    let expected = elsewhere(5, &horizon);
+    let sent_bound = Arc::new(SentBound::new());
+    let expected = elsewhere(5, &sent_bound);
     let new = || Account::new(&SETTINGS, std::slice::from_ref(&expected), 1);
     let (mut one, mut other) = (new(), new());
-    horizon.reach(sent);
+    sent_bound.reach(sent);
     for sequence in (0..sent).filter(|sequence| !lost.contains(sequence)) {
         one.frame(0, &frame(1, 5, sequence), 0);
     }
     for &sequence in copied {
         other.frame(0, &frame(1, 5, sequence), 0);
     }
-    horizon.finish(sent);
+    sent_bound.finish(sent);
     let parts = [one, other].map(Account::close);
     let sum = merged(parts.into_iter().flat_map(|part| part.streams));
     let mut counts = sum.unwrap().counts;

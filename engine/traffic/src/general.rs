@@ -154,7 +154,7 @@ pub(crate) struct General {
     constants: Vec<u16>,
     sizes: SizePattern,
     /// Epoch and stream id of the signatures.
-    stamp: Option<(u8, u8)>,
+    stamp: Option<(u8, u16)>,
     first_flow: u64,
     end_flow: u64,
     sequence: u64,

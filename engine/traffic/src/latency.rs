@@ -1,14 +1,15 @@
 //! Latency and its variation from frame to frame, as `HdrHistogram`s.
 
 use hdrhistogram::Histogram;
+use pinchpoint_wire::signature::TIME_BITS;
 use std::hint::black_box;
 
 /// Longest latency told apart, in nanoseconds (34 s); longer ones count as
 /// this.
 pub const MAX_NS: u64 = 1 << 35;
 const SIGNIFICANT_DIGITS: u8 = 3;
-const MASK_48: u64 = 0xffff_ffff_ffff;
-/// No latency has this value: it has more than 48 bits.
+const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
+/// No latency has this value: it has more bits than a time.
 const NO_RUN: u64 = u64::MAX;
 
 /// Records latencies, and optionally jitter, without allocating.
@@ -66,12 +67,12 @@ impl LatencyRecorder {
         }
     }
 
-    /// Records frame `sequence`, stamped at `sent_ns` (48 bits) and received
-    /// at `received_ns`. One that, by the clocks, was received before it was
+    /// Records frame `sequence`, stamped at `sent_ns` (40 bits) and received
+    /// at `received_ns`, at most 9 minutes apart. One that, by the clocks, was received before it was
     /// sent counts as 0, but for the least latency.
     #[inline(always)]
     pub fn record(&mut self, sequence: u64, sent_ns: u64, received_ns: u64) {
-        let latency_ns = received_ns.wrapping_sub(sent_ns) & MASK_48;
+        let latency_ns = received_ns.wrapping_sub(sent_ns) & TIME_MASK;
         if latency_ns != self.run_ns {
             self.change(latency_ns);
         }
@@ -138,9 +139,10 @@ impl LatencyRecorder {
     }
 }
 
-/// A difference of numbers of 48 bits, which has its sign there.
+/// A difference of times, which has its sign in their highest bit.
 fn signed(difference: u64) -> i64 {
-    (difference << 16) as i64 >> 16
+    const ABOVE: u32 = u64::BITS - TIME_BITS;
+    (difference << ABOVE) as i64 >> ABOVE
 }
 
 /// Its memory is touched here: the first frames of a burst would otherwise
@@ -211,9 +213,9 @@ mod tests {
     }
 
     #[test]
-    fn the_48_bit_clock_may_wrap_between_stamp_and_receipt() {
+    fn the_clock_of_40_bits_may_wrap_between_stamp_and_receipt() {
         let mut recorder = LatencyRecorder::new(1, false);
-        recorder.record(0, MASK_48 - 99, (1 << 48) + 400);
+        recorder.record(0, TIME_MASK - 99, (1 << 48) + 400);
         assert_eq!(recorder.into_histogram().max(), 500);
     }
 
@@ -235,10 +237,10 @@ mod tests {
 
     #[test]
     fn jitter_does_not_depend_on_how_far_the_clocks_are_apart() {
-        for ahead in [0, 5_000_000, 1 << 47, MASK_48] {
+        for ahead in [0, 5_000_000, 1 << 39, TIME_MASK] {
             let mut recorder = LatencyRecorder::new(1, true);
             for (sequence, sent, received) in [(0, 100, 400), (1, 200, 520), (2, 300, 590)] {
-                recorder.record(sequence, (sent + ahead) & MASK_48, received);
+                recorder.record(sequence, (sent + ahead) & TIME_MASK, received);
             }
             let jitter = recorder.into_latencies().jitter.unwrap();
             let counts = [20, 30].map(|change_ns| jitter.count_at(change_ns));

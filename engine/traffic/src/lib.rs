@@ -3,7 +3,7 @@
 //! * [`spec`], [`program`]: a stream's frames, written one after another into buffers;
 //! * [`recipe`]: the same, described for something else that makes them;
 //! * [`replay`], [`recorded`]: the frames of a capture, and their times;
-//! * [`pacer`]: which of them are due;
+//! * [`pacer`]: which of them are due; [`pace`]: which connections and transactions;
 //! * [`account`]: loss, duplication, reordering, damage, latency and jitter of
 //!   what was received, also of each flow ([`flows`]);
 //! * [`gaps`]: how evenly the loop that drives all this came round.
@@ -22,12 +22,12 @@ pub mod flows;
 pub mod gaps;
 mod general;
 pub mod hash;
-pub mod horizon;
 pub mod latency;
 mod layer;
 mod layout;
 mod limits;
 mod order;
+pub mod pace;
 pub mod pacer;
 mod plain;
 pub mod powers;
@@ -35,6 +35,7 @@ pub mod program;
 pub mod recipe;
 pub mod recorded;
 pub mod replay;
+pub mod sent_bound;
 mod sizes;
 pub mod spec;
 pub mod window;

@@ -6,18 +6,16 @@
 //! from time to time how many frames are due and not yet offered; between two
 //! questions that number grows with the time that passed. A backlog larger
 //! than the catch-up limit is not offered late as one giant burst: its excess
-//! is given up at once and counted as shortfall.
+//! is skipped at once and counted as shortfall.
 
 use crate::arrivals::Arrivals;
+use crate::pace::CATCH_UP_NS;
 use crate::recorded::Recorded;
 use std::sync::Arc;
 
-/// A backlog worth more than this many nanoseconds is given up: virtual machines stand still for
-/// tenths of a millisecond, hundreds of times a second ...
-pub const CATCH_UP_NS: f64 = 500_000.0;
-/// ... and in any case what exceeds this many frames, ...
+/// Most frames of a backlog that are kept, ...
 pub const CATCH_UP_MAX: u64 = 1024;
-/// ... but never less than this many are kept.
+/// ... and least: so many, however long they take at the stream's rate.
 pub const CATCH_UP_MIN: u64 = 32;
 
 /// How the frames of a stream lie in time.
@@ -25,7 +23,7 @@ pub const CATCH_UP_MIN: u64 = 32;
 pub enum Shape {
     /// At equal distances.
     Steady,
-    /// In groups of this many frames (0 counts as 1) that become due together;
+    /// In groups of this many frames (0 counts as 1) that become due at once;
     /// the groups lie at equal distances, and so that the rate is the mean
     /// rate. The phase is a share of the distance between two groups. What a
     /// last, smaller group would send after the end is due at the end.
@@ -83,12 +81,12 @@ pub struct Pacer {
     intended: u64,
     /// Late frames that may be made up for.
     limit: u64,
-    /// Whether a number of frames was asked for: none is given up.
+    /// Whether a number of frames was asked for: none is skipped.
     counted: bool,
     /// Frames that are due in one instant beyond the first.
-    together: u64,
+    burst_extra: u64,
     offered: u64,
-    given_up: u64,
+    skipped: u64,
     largest_burst: u64,
     latest_ns: u64,
 }
@@ -117,12 +115,12 @@ impl Pacer {
         if !self.is_paced() {
             return self;
         }
-        (self.together, self.intended) = (0, self.whole.floor() as u64);
+        (self.burst_extra, self.intended) = (0, self.whole.floor() as u64);
         self.schedule = match shape {
             Shape::Steady => Schedule::Steady,
             Shape::Bursts { frames } => {
                 let frames = frames.max(1);
-                self.together = frames - 1;
+                self.burst_extra = frames - 1;
                 Schedule::Bursts { frames }
             }
             Shape::Ramp { from_share } => {
@@ -145,8 +143,8 @@ impl Pacer {
                 Schedule::Step { after_ns, to }
             }
             Shape::Poisson { seed } => {
-                // Frames that come close together are what was asked for.
-                self.together = CATCH_UP_MIN - 1;
+                // Frames that come close to each other are what was asked for.
+                self.burst_extra = CATCH_UP_MIN - 1;
                 Schedule::Poisson(Arrivals::new(seed, self.intended, self.end_ns))
             }
         };
@@ -163,7 +161,7 @@ impl Pacer {
             return self;
         };
         let frames = times.frames() as f64;
-        self.together = times.most_within(rate * CATCH_UP_NS / frames);
+        self.burst_extra = times.most_within(rate * CATCH_UP_NS / frames);
         // The end itself belongs to the next period.
         let periods = (self.whole / frames - 1e-9).max(0.0);
         self.intended = times.come(periods);
@@ -172,7 +170,7 @@ impl Pacer {
     }
 
     /// The same schedule for exactly this many frames, or as many as the duration
-    /// has if those are fewer. None of them is given up: what the engine is late
+    /// has if those are fewer. None of them is skipped: what the engine is late
     /// with, or the port does not take, is offered later.
     #[must_use]
     pub fn exactly(mut self, frames: u64) -> Self {
@@ -209,9 +207,9 @@ impl Pacer {
             intended: u64::MAX,
             limit: u64::MAX,
             counted: false,
-            together: 0,
+            burst_extra: 0,
             offered: 0,
-            given_up: 0,
+            skipped: 0,
             largest_burst: 0,
             latest_ns: 0,
         }
@@ -231,7 +229,7 @@ impl Pacer {
     }
 
     /// How many frames to offer now, `elapsed_ns` after the start; at most
-    /// `burst`. What is beyond the catch-up limit is given up here.
+    /// `burst`. What is beyond the catch-up limit is skipped here.
     #[inline]
     pub fn due(&mut self, elapsed_ns: u64, burst: u64) -> u64 {
         let Some(rate) = self.rate else {
@@ -239,12 +237,12 @@ impl Pacer {
         };
         self.arrive(elapsed_ns);
         let scheduled = self.scheduled(elapsed_ns, rate);
-        let behind = scheduled.saturating_sub(self.offered + self.given_up);
+        let behind = scheduled.saturating_sub(self.offered + self.skipped);
         if behind == 0 {
             return 0;
         }
         let kept = behind.min(self.most(elapsed_ns, rate));
-        self.given_up += behind - kept;
+        self.skipped += behind - kept;
         self.observe(kept, elapsed_ns, rate);
         kept.min(burst)
     }
@@ -314,7 +312,7 @@ impl Pacer {
             };
             return self.limit.min(catch_up(rate * share));
         }
-        self.limit.saturating_add(self.together)
+        self.limit.saturating_add(self.burst_extra)
     }
 
     /// When frame `k` is due, in nanoseconds after the start.
@@ -351,7 +349,7 @@ impl Pacer {
     #[inline]
     fn observe(&mut self, backlog: u64, elapsed_ns: u64, rate: f64) {
         self.largest_burst = self.largest_burst.max(backlog);
-        let oldest_due_ns = self.due_at_ns(self.offered + self.given_up, rate);
+        let oldest_due_ns = self.due_at_ns(self.offered + self.skipped, rate);
         let late_ns = (elapsed_ns as f64 - oldest_due_ns).max(0.0) as u64;
         self.latest_ns = self.latest_ns.max(late_ns);
     }
@@ -365,10 +363,10 @@ impl Pacer {
         }
     }
 
-    /// Whether every intended frame was offered or given up.
+    /// Whether every intended frame was offered or skipped.
     #[inline]
     pub fn is_done(&self) -> bool {
-        self.offered + self.given_up >= self.intended
+        self.offered + self.skipped >= self.intended
     }
 
     /// Ends the schedule: what was due within `elapsed_ns` and not offered is
@@ -378,7 +376,7 @@ impl Pacer {
         if let Some(rate) = self.rate {
             self.arrive(elapsed_ns);
             let scheduled = self.scheduled(elapsed_ns, rate);
-            self.intended = scheduled.max(self.offered + self.given_up);
+            self.intended = scheduled.max(self.offered + self.skipped);
         }
     }
 

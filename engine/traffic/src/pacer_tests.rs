@@ -45,7 +45,7 @@ fn a_long_gap_is_shortfall_and_not_a_giant_burst() {
         sent += 64;
     }
     assert_eq!(sent, CATCH_UP_MAX);
-    assert_eq!(pacer.given_up, 50_001 - CATCH_UP_MAX);
+    assert_eq!(pacer.skipped, 50_001 - CATCH_UP_MAX);
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn one_burst_at_the_highest_rate_is_all_due_at_once_and_exactly_so_many_frames()
         assert_eq!(pacer.intended(), Some(frames));
         assert_eq!(pacer.due(0, u64::MAX), frames);
         pacer.offer(frames / 2);
-        // However long it takes, nothing is given up and nothing more falls due.
+        // However long it takes, nothing is skipped and nothing more falls due.
         assert_eq!(pacer.due(1_000_000_000, u64::MAX), frames - frames / 2);
         pacer.offer(frames - frames / 2);
         assert!(pacer.is_done());

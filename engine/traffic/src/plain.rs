@@ -28,7 +28,7 @@ pub(crate) struct Plain {
     udp_len: u16,
     len: usize,
     stamped: bool,
-    id: u8,
+    id: u16,
     epoch: u8,
     /// Sum of the IPv4 header without addresses and checksum.
     ip_sum: u64,

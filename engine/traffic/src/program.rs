@@ -64,7 +64,7 @@ impl FrameProgram {
 
     /// The program that sends a capture's frames again and again, with `id` and
     /// `epoch` in their signatures.
-    pub fn replay(replay: Arc<Replay>, id: u8, epoch: u8) -> Self {
+    pub fn replay(replay: Arc<Replay>, id: u16, epoch: u8) -> Self {
         Self {
             lens: replay.lens(),
             stamped: replay.counts().1 > 0,

@@ -216,7 +216,7 @@ fn transport(hash: &mut Fnv, protocol: Option<u8>, payload: &[u8]) {
 #[derive(Debug, Clone)]
 pub(crate) struct Replaying {
     replay: Arc<Replay>,
-    id: u8,
+    id: u16,
     epoch: u8,
     /// Frames of the periods before this one.
     before: u64,
@@ -227,7 +227,7 @@ pub(crate) struct Replaying {
 }
 
 impl Replaying {
-    pub(crate) fn new(replay: Arc<Replay>, id: u8, epoch: u8) -> Self {
+    pub(crate) fn new(replay: Arc<Replay>, id: u16, epoch: u8) -> Self {
         Self {
             replay,
             id,

@@ -171,11 +171,12 @@ fn the_hash_knows_a_frame_that_was_routed_translated_and_tagged() {
 
 #[test]
 fn frames_without_signature_are_counted_where_they_are_expected_and_foreign_elsewhere() {
-    let expected = |id: u8, unsigned: Option<Arc<[u64]>>| Expected {
+    let expected = |id: u16, unsigned: Option<Arc<[u64]>>| Expected {
         id,
         rx_ports: vec![1],
         is_expected: true,
         flow_count: None,
+        frames: None,
         sender: Sender::Here,
         verify_checksums: false,
         flows: None,

@@ -19,7 +19,7 @@ const PARTS: u64 = 1 << 63;
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamSpec {
     /// Stream id carried in the signature.
-    pub id: u8,
+    pub id: u16,
     /// Trial number carried in the signature.
     pub epoch: u8,
     /// What all random choices are made from.

@@ -1,14 +1,16 @@
 //! Which sequence numbers of a stream have been received.
 //!
-//! A bitmap over the last [`WINDOW`] sequence numbers up to the highest one
-//! received. Within it, first copies, further copies and late arrivals are
-//! told apart exactly; further back nothing is known.
+//! A bitmap over the last sequence numbers up to the highest one received: all
+//! of a stream that has few, otherwise [`WINDOW`]. Within it, first copies,
+//! further copies and late arrivals are told apart exactly; further back nothing
+//! is known.
 
 use std::hint::black_box;
 
-/// Sequence numbers remembered below the highest one received.
+/// Sequence numbers remembered below the highest one received, at most.
 pub const WINDOW: u64 = 1 << 20;
-const WORDS: usize = (WINDOW / 64) as usize;
+/// The word being overwritten holds up to 63 numbers of the far end.
+const OVERWRITTEN: u64 = 64;
 
 /// What a received sequence number means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +32,7 @@ pub enum Arrival {
 /// Sliding bitmap of received sequence numbers.
 #[derive(Debug, Clone)]
 pub struct SequenceWindow {
+    /// A power of two of words.
     bits: Vec<u64>,
     /// One more than the highest sequence number received (RFC 4737's
     /// `NextExp`).
@@ -43,12 +46,31 @@ impl Default for SequenceWindow {
 }
 
 impl SequenceWindow {
-    /// An empty window; allocates its 128 KiB, and touches them: page faults
-    /// among the first frames of a burst would make a pause within it.
+    /// An empty window of the largest size, 128 KiB.
     pub fn new() -> Self {
-        let mut bits = vec![0; WORDS];
+        Self::of(u64::MAX)
+    }
+
+    /// An empty window of a stream of so many frames: as large as they need, at
+    /// most 128 KiB. Its memory is touched: page faults among the first frames of
+    /// a burst would make a pause within it.
+    pub fn of(frames: u64) -> Self {
+        let numbers = frames.min(WINDOW - OVERWRITTEN) + OVERWRITTEN;
+        let mut bits = vec![0; numbers.div_ceil(64).next_power_of_two() as usize];
         black_box(&mut bits).fill(0);
         Self { bits, expected: 0 }
+    }
+
+    /// Below the highest number received, those from here on are remembered.
+    fn remembered(&self) -> u64 {
+        let size = self.bits.len() as u64 * 64;
+        self.expected.saturating_sub(size - OVERWRITTEN)
+    }
+
+    #[inline(always)]
+    fn place(&self, sequence: u64) -> (usize, u64) {
+        let word = (sequence / 64) as usize & (self.bits.len() - 1);
+        (word, 1 << (sequence % 64))
     }
 
     /// Records `sequence`.
@@ -56,7 +78,7 @@ impl SequenceWindow {
     pub fn record(&mut self, sequence: u64) -> Arrival {
         if sequence == self.expected {
             self.expected += 1;
-            let (word, bit) = place(sequence);
+            let (word, bit) = self.place(sequence);
             // Numbers rise through a word bit by bit, so entering it at bit 0
             // is the moment to forget what it held one window ago.
             let kept = if sequence.is_multiple_of(64) {
@@ -67,6 +89,17 @@ impl SequenceWindow {
             self.bits[word] = kept | bit;
             return Arrival::InOrder;
         }
+        let missing = sequence.wrapping_sub(self.expected);
+        if missing < 64 {
+            // What one of several queues gets. At most one word is entered: its
+            // own, if that is not the word of the highest number before.
+            let entered = sequence / 64 != self.expected.wrapping_sub(1) / 64;
+            let (word, bit) = self.place(sequence);
+            let kept = if entered { 0 } else { self.bits[word] };
+            self.bits[word] = kept | bit;
+            self.expected = sequence + 1;
+            return Arrival::Ahead(missing);
+        }
         self.record_out_of_line(sequence)
     }
 
@@ -74,17 +107,16 @@ impl SequenceWindow {
         if sequence > self.expected {
             let missing = sequence - self.expected;
             self.forget_up_to(sequence);
-            let (word, bit) = place(sequence);
+            let (word, bit) = self.place(sequence);
             self.bits[word] |= bit;
             self.expected = sequence + 1;
             return Arrival::Ahead(missing);
         }
         let distance = self.expected - 1 - sequence;
-        // The word being overwritten holds up to 63 numbers of the far end.
-        if distance >= WINDOW - 64 {
+        if sequence < self.remembered() {
             return Arrival::BeyondWindow;
         }
-        let (word, bit) = place(sequence);
+        let (word, bit) = self.place(sequence);
         if self.bits[word] & bit != 0 {
             return Arrival::Duplicate;
         }
@@ -99,16 +131,15 @@ impl SequenceWindow {
     pub fn overtaken_in_flow(&self, sequence: u64, flows: u64) -> bool {
         let step = usize::try_from(flows.max(1)).unwrap_or(usize::MAX);
         let later = (sequence..self.expected).step_by(step).skip(1);
-        let mut later = later.map(place);
+        let mut later = later.map(|sequence| self.place(sequence));
         later.any(|(word, bit)| self.bits[word] & bit != 0)
     }
 
     /// The sequence numbers received of those from `first` on, as far back as
     /// they are remembered.
     pub fn received_from(&self, first: u64) -> impl Iterator<Item = u64> + '_ {
-        let remembered = self.expected.saturating_sub(WINDOW - 64);
-        (first.max(remembered)..self.expected).filter(|&sequence| {
-            let (word, bit) = place(sequence);
+        (first.max(self.remembered())..self.expected).filter(move |&sequence| {
+            let (word, bit) = self.place(sequence);
             self.bits[word] & bit != 0
         })
     }
@@ -117,19 +148,15 @@ impl SequenceWindow {
     fn forget_up_to(&mut self, sequence: u64) {
         let first = self.expected.div_ceil(64);
         let last = sequence / 64;
-        if last + 1 >= first + WORDS as u64 {
+        if last + 1 >= first + self.bits.len() as u64 {
             self.bits.fill(0);
             return;
         }
         for word in first..=last {
-            self.bits[word as usize % WORDS] = 0;
+            let (word, _) = self.place(word * 64);
+            self.bits[word] = 0;
         }
     }
-}
-
-#[inline(always)]
-fn place(sequence: u64) -> (usize, u64) {
-    ((sequence / 64) as usize % WORDS, 1 << (sequence % 64))
 }
 
 #[cfg(test)]
@@ -196,6 +223,24 @@ mod tests {
             wanted.sort_unstable();
             prop_assert_eq!(window.received_from(first).collect::<Vec<_>>(), wanted);
         }
+
+        #[test]
+        fn a_window_of_all_frames_tells_what_a_larger_one_does(
+            frames in 1u64..10_000, numbers in proptest::collection::vec(any::<u64>(), 1..500),
+        ) {
+            let (mut small, mut large) = (SequenceWindow::of(frames), SequenceWindow::new());
+            for number in numbers {
+                let sequence = number % frames;
+                prop_assert_eq!(small.record(sequence), large.record(sequence));
+            }
+            prop_assert!(small.received_from(0).eq(large.received_from(0)));
+        }
+    }
+
+    #[test]
+    fn memory_follows_the_number_of_frames() {
+        let words = |frames| SequenceWindow::of(frames).bits.len();
+        assert_eq!([0, 64, 1000, u64::MAX].map(words), [1, 2, 32, 16_384]);
     }
 
     #[test]

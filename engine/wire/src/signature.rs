@@ -6,9 +6,10 @@
 //! |---|---|---|
 //! | 0..2 | magic | 0x9c3a |
 //! | 2 | epoch | the trial, modulo 256 |
-//! | 3 | stream | stream id |
+//! | 3 | stream | low byte of the stream id: the stream |
 //! | 4..10 | sequence | number of the frame in its stream, from 0 |
-//! | 10..16 | time | low 48 bits of the nanoseconds of the sender's clock |
+//! | 10 | part | high byte of the stream id: which part of the stream |
+//! | 11..16 | time | low 40 bits of the nanoseconds of the sender's clock (18 minutes) |
 //! | 16..18 | check | Internet checksum (RFC 1071) of bytes 0..16 |
 //!
 //! The check is the ones' complement of the ones' complement sum of the other
@@ -28,6 +29,9 @@ use crate::checksum;
 pub const LEN: usize = 18;
 /// First two bytes.
 pub const MAGIC: u16 = 0x9c3a;
+/// Bits of a transmit time.
+pub const TIME_BITS: u32 = 40;
+const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
 const MASK_48: u64 = 0xffff_ffff_ffff;
 
 /// What a sender says about a frame.
@@ -35,11 +39,11 @@ const MASK_48: u64 = 0xffff_ffff_ffff;
 pub struct Signature {
     /// The trial, modulo 256.
     pub epoch: u8,
-    /// Stream id.
-    pub stream: u8,
+    /// Stream id; its high byte distinguishes the parts of a stream.
+    pub stream: u16,
     /// Number of the frame in its stream; 48 bits.
     pub sequence: u64,
-    /// Transmit time in nanoseconds of the sender's clock; 48 bits.
+    /// Transmit time in nanoseconds of the sender's clock; [`TIME_BITS`] bits.
     pub time_ns: u64,
 }
 
@@ -51,14 +55,14 @@ pub enum Reading {
     /// The engine's signature with damaged bytes; the stream is what it claims.
     Corrupt {
         /// The stream id as read, which may be the damaged part.
-        stream: u8,
+        stream: u16,
     },
     /// No signature.
     Foreign,
 }
 
 impl Signature {
-    /// Writes the signature; sequence and time are cut to 48 bits.
+    /// Writes the signature; sequence and time are cut to 48 and 40 bits.
     #[inline(always)]
     pub fn emit(&self, out: &mut [u8; LEN]) {
         Stamper::new(self.epoch, self.stream, self.time_ns).emit(self.sequence & MASK_48, out);
@@ -77,11 +81,12 @@ pub struct Stamper {
 }
 
 impl Stamper {
-    /// Signatures of `stream` in `epoch`, sent at `time_ns` (cut to 48 bits).
+    /// Signatures of `stream` in `epoch`, sent at `time_ns` (cut to 40 bits).
     #[inline(always)]
-    pub fn new(epoch: u8, stream: u8, time_ns: u64) -> Self {
+    pub fn new(epoch: u8, stream: u16, time_ns: u64) -> Self {
+        let [part, stream] = stream.to_be_bytes();
         let first = u64::from(MAGIC) << 48 | u64::from(epoch) << 40 | u64::from(stream) << 32;
-        let second = time_ns & MASK_48;
+        let second = u64::from(part) << TIME_BITS | time_ns & TIME_MASK;
         Self {
             first,
             second,
@@ -114,7 +119,7 @@ pub fn read(frame: &[u8]) -> Reading {
     let second = u64::from_be_bytes(word);
     let check = u16::from_be_bytes([bytes[16], bytes[17]]);
     let total = halves(first) + halves(second) + u64::from(check);
-    let stream = (first >> 32) as u8;
+    let stream = u16::from_be_bytes([(second >> TIME_BITS) as u8, (first >> 32) as u8]);
     let magic = (first >> 48) as u16;
     if magic != MAGIC {
         return read_damaged_magic(magic, total, stream);
@@ -126,12 +131,12 @@ pub fn read(frame: &[u8]) -> Reading {
         epoch: (first >> 40) as u8,
         stream,
         sequence: (first & 0xffff_ffff) << 16 | second >> 48,
-        time_ns: second & MASK_48,
+        time_ns: second & TIME_MASK,
     })
 }
 
 #[cold]
-fn read_damaged_magic(magic: u16, total: u64, stream: u8) -> Reading {
+fn read_damaged_magic(magic: u16, total: u64, stream: u16) -> Reading {
     let repaired = total - u64::from(magic) + u64::from(MAGIC);
     if (magic ^ MAGIC).is_power_of_two() && checksum::fold(repaired) == 0xffff {
         Reading::Corrupt { stream }
@@ -156,9 +161,9 @@ mod tests {
     fn layout_is_the_documented_one() {
         let signature = Signature {
             epoch: 0x11,
-            stream: 0x22,
+            stream: 0x9922,
             sequence: 0x3344_5566_7788,
-            time_ns: 0x99aa_bbcc_ddee,
+            time_ns: 0xaa_bbcc_ddee,
         };
         let mut bytes = [0; LEN];
         signature.emit(&mut bytes);
@@ -174,7 +179,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn round_trips(epoch: u8, stream: u8, sequence in 0..=MASK_48, time_ns in 0..=MASK_48) {
+        fn round_trips(epoch: u8, stream: u16, sequence in 0..=MASK_48, time_ns in 0..=TIME_MASK) {
             let signature = Signature { epoch, stream, sequence, time_ns };
             let mut bytes = [0; LEN];
             signature.emit(&mut bytes);
@@ -183,7 +188,7 @@ mod tests {
         }
 
         #[test]
-        fn every_flipped_bit_is_corrupt(epoch: u8, stream: u8, sequence: u64, time_ns: u64) {
+        fn every_flipped_bit_is_corrupt(epoch: u8, stream: u16, sequence: u64, time_ns: u64) {
             let mut bytes = [0; LEN];
             Signature { epoch, stream, sequence, time_ns }.emit(&mut bytes);
             for bit in 0..LEN * 8 {

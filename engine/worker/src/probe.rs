@@ -105,10 +105,10 @@ impl Widest {
     }
 }
 
-/// The distance between `cores` in the first moment, within `patience`, in
+/// The distance between `cores` in the first moment, within `wait`, in
 /// which nobody else uses the second one; after that as it is. What all
 /// probes took is in `occupied_ns`.
-pub fn quiet_distance(cores: [usize; 2], patience: Duration, widest: &mut Widest) -> Distance {
+pub fn quiet_distance(cores: [usize; 2], wait: Duration, widest: &mut Widest) -> Distance {
     let begun = Instant::now();
     let mut occupied_ns = [0, 0];
     let mut one_way_ns = None;
@@ -118,14 +118,14 @@ pub fn quiet_distance(cores: [usize; 2], patience: Duration, widest: &mut Widest
         for (sum, ns) in occupied_ns.iter_mut().zip(found.occupied_ns) {
             *sum += ns;
         }
-        if widest.is_whole(cores[1], found.ipc[1]) || begun.elapsed() >= patience {
+        if widest.is_whole(cores[1], found.ipc[1]) || begun.elapsed() >= wait {
             return Distance {
                 one_way_ns,
                 occupied_ns,
                 ..found
             };
         }
-        std::thread::sleep(BETWEEN_PROBES.min(patience));
+        std::thread::sleep(BETWEEN_PROBES.min(wait));
     }
 }
 
@@ -288,13 +288,13 @@ mod tests {
     }
 
     #[test]
-    fn patience_has_an_end() {
+    fn the_wait_has_an_end() {
         let mut widest = Widest(BTreeMap::from([(1, f64::INFINITY)]));
         let begun = Instant::now();
-        let patience = Duration::from_millis(30);
-        let found = quiet_distance([0, 1], patience, &mut widest);
+        let wait = Duration::from_millis(30);
+        let found = quiet_distance([0, 1], wait, &mut widest);
         // Where the cores cannot be probed there is nothing to wait for.
-        assert!(found.ipc[1].is_none() || begun.elapsed() >= patience);
+        assert!(found.ipc[1].is_none() || begun.elapsed() >= wait);
         assert!(begun.elapsed() < Duration::from_secs(10));
     }
 

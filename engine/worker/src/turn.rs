@@ -48,7 +48,7 @@ pub struct Settings {
     /// How long an answer that its port does not take is offered again. As long
     /// as one waits, nothing more is received from the port that it answers: what
     /// comes meanwhile waits in that port's ring.
-    pub patience_ns: u64,
+    pub reply_timeout_ns: u64,
 }
 
 /// What [`Workload::poll`] did.
@@ -350,8 +350,8 @@ impl<'a, W: Workload> Worker<'a, W> {
     fn reply(&mut self, port: usize, fresh: bool) -> bool {
         let replies = &mut self.replies[port];
         let waited_ns = self.core.now_ns - replies.since_ns;
-        let patience_ns = self.settings.patience_ns;
-        let over = patience_ns == 0 || waited_ns > patience_ns;
+        let reply_timeout_ns = self.settings.reply_timeout_ns;
+        let over = reply_timeout_ns == 0 || waited_ns > reply_timeout_ns;
         let mut any = false;
         while replies.waiting() > 0 {
             let ports = &mut *self.core.ports;

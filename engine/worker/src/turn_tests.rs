@@ -55,7 +55,7 @@ fn one_turn(bursts: usize, ring: usize, waiting: usize) -> (usize, Received) {
     let clock = Clock::new();
     let settings = Settings {
         idle: Idle::Next,
-        patience_ns: 0,
+        reply_timeout_ns: 0,
     };
     let counting = Counting { bursts, frames: 0 };
     let mut worker = Worker::new(&mut ports, counting, settings, &clock);

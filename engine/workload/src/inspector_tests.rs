@@ -60,7 +60,7 @@ fn inspected(sent: [&[Vec<u8>]; 2], every: u64, forward: bool) -> (Account, [usi
     let clock = Clock::new();
     let settings = Settings {
         idle: Idle::Next,
-        patience_ns: 0,
+        reply_timeout_ns: 0,
     };
     let inspector = Inspector::new(vec![mem::MAX_LEN; 2], every, forward, clock.now_ns());
     let mut worker = Worker::new(&mut bench.own, inspector, settings, &clock);

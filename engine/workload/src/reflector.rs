@@ -187,7 +187,7 @@ mod tests {
         }];
         let settings = Settings {
             idle: Idle::Next,
-            patience_ns: 0,
+            reply_timeout_ns: 0,
         };
         let clock = Clock::new();
         let reflector = Reflector::new(swap, vec![mem::MAX_LEN], clock.now_ns());

@@ -7,7 +7,7 @@
 //! A burst is received into a buffer and offered to the other end. While some
 //! of it is left, nothing more is received in that direction: what comes
 //! meanwhile waits in the receiving port's ring, where it does no harm to a TCP
-//! connection. What is left longer than the loop's patience is dropped,
+//! connection. What is left longer than the loop's `reply_timeout_ns` is dropped,
 //! and counted as dropped at the port that did not take it. So, in each
 //! direction and at any time, `received = sent + dropped + too_long + waiting`.
 

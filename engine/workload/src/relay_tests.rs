@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-const PATIENCE_NS: u64 = 1_000;
+const REPLY_TIMEOUT_NS: u64 = 1_000;
 const LIMIT: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
@@ -77,10 +77,10 @@ fn end(name: &str, port: MemPort) -> WorkerPort {
     }
 }
 
-fn settings(patience_ns: u64) -> Settings {
+fn settings(reply_timeout_ns: u64) -> Settings {
     Settings {
         idle: Idle::Yield,
-        patience_ns,
+        reply_timeout_ns,
     }
 }
 
@@ -91,11 +91,11 @@ const PATIENT: u64 = u64::MAX;
 fn relay<'a>(
     ports: &'a mut [WorkerPort],
     max_len: usize,
-    patience_ns: u64,
+    reply_timeout_ns: u64,
     clock: &'a Clock,
 ) -> Worker<'a, Relay> {
     let relay = Relay::new(vec![mem::MAX_LEN, max_len], clock.now_ns());
-    Worker::new(ports, relay, settings(patience_ns), clock)
+    Worker::new(ports, relay, settings(reply_timeout_ns), clock)
 }
 
 fn turns(worker: &mut Worker<'_, Relay>, count: usize) {
@@ -171,9 +171,9 @@ fn what_waits_too_long_is_dropped_and_counted_and_the_next_gets_through() {
     let mut path = Path::new(4);
     let clock = Clock::new();
     put(&mut path.host, 0, 10);
-    let mut worker = relay(&mut path.ports, mem::MAX_LEN, PATIENCE_NS, &clock);
+    let mut worker = relay(&mut path.ports, mem::MAX_LEN, REPLY_TIMEOUT_NS, &clock);
     turns(&mut worker, 1);
-    std::thread::sleep(Duration::from_nanos(2 * PATIENCE_NS));
+    std::thread::sleep(Duration::from_nanos(2 * REPLY_TIMEOUT_NS));
     turns(&mut worker, 1);
     assert_eq!(taken(&mut path.switch).len(), 4);
     put(&mut path.host, 10, 1);
@@ -214,7 +214,7 @@ fn a_running_relay_moves_both_ways_tells_when_asked_and_ends_when_told() {
                 control: &control,
                 report: move |account| told.send(account).unwrap(),
             };
-            let mut worker = Worker::new(&mut ports, workload, settings(PATIENCE_NS), &clock);
+            let mut worker = Worker::new(&mut ports, workload, settings(REPLY_TIMEOUT_NS), &clock);
             worker.run();
             worker.close()
         })

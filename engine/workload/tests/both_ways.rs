@@ -2,9 +2,9 @@
 
 use pinchpoint_port::fault::{Faults, Faulty};
 use pinchpoint_port::{AnyPort, mem};
-use pinchpoint_traffic::horizon::Horizon;
 use pinchpoint_traffic::pacer::Pacer;
 use pinchpoint_traffic::program::FrameProgram;
+use pinchpoint_traffic::sent_bound::SentBound;
 use pinchpoint_traffic::spec::{Layer, Sizes, StreamSpec, Template, Wrong};
 use pinchpoint_wire::ethernet::Mac;
 use pinchpoint_worker::{Clock, WorkerPort};
@@ -23,18 +23,19 @@ const RATE_FPS: f64 = 10_000.0;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// Part number `own` of two is sent here, the other one elsewhere.
-fn plan(own: u8, duration_s: f64, patience_ns: u64) -> Plan {
-    let part = |id: u8| Part {
+fn plan(own: u16, duration_s: f64, peer_timeout_ns: u64) -> Plan {
+    let part = |id: u16| Part {
         stream: usize::from(id),
         id,
         worker: (id == own).then_some(0),
         rx_ports: if id == own { Vec::new() } else { vec![0] },
         flow_count: Some(1),
+        frames: None,
         verify_checksums: true,
-        horizon: Arc::new(if id == own {
-            Horizon::default()
+        sent_bound: Arc::new(if id == own {
+            SentBound::default()
         } else {
-            Horizon::endless()
+            SentBound::endless()
         }),
         flows: None,
         unsigned: None,
@@ -61,7 +62,7 @@ fn plan(own: u8, duration_s: f64, patience_ns: u64) -> Plan {
         epoch: 1,
         duration_ns: (duration_s * 1e9) as u64,
         drain_ns: SECOND_NS / 10,
-        patience_ns: Some(patience_ns),
+        peer_timeout_ns: Some(peer_timeout_ns),
         tx_burst: 64,
         latency_every: 1,
         jitter: true,

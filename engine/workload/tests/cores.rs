@@ -18,7 +18,7 @@ const RING: usize = 4096;
 const COUNT: u64 = 5_000;
 const LOOP: Settings = Settings {
     idle: Idle::Next,
-    patience_ns: 0,
+    reply_timeout_ns: 0,
 };
 const SERVER: Mac = Mac([2, 0, 0, 0, 0, 2]);
 

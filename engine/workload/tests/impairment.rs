@@ -80,10 +80,11 @@ impl Outcome {
 
 fn account(streams: usize) -> Account {
     let expected = |id: usize| Expected {
-        id: id as u8,
+        id: id as u16,
         rx_ports: vec![0],
         is_expected: true,
         flow_count: None,
+        frames: None,
         sender: Sender::Here,
         verify_checksums: true,
         flows: Some((
@@ -123,7 +124,7 @@ fn drive(faults: Faults, turns: &[Turn]) -> Outcome {
     for turn in turns {
         now_ns += turn.wait_ns;
         for (id, (&count, next)) in turn.frames.iter().zip(&mut sent).enumerate() {
-            let stamper = Stamper::new(1, id as u8, now_ns);
+            let stamper = Stamper::new(1, id as u16, now_ns);
             let first = *next;
             let write = |index: usize, frame: &mut [u8]| {
                 frame.copy_from_slice(&template);

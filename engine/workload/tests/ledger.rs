@@ -20,7 +20,7 @@ use std::net::Ipv4Addr;
 const RING: usize = 4096;
 const LOOP: Loop = Loop {
     idle: Idle::Next,
-    patience_ns: 0,
+    reply_timeout_ns: 0,
 };
 const SECOND_NS: u64 = 1_000_000_000;
 

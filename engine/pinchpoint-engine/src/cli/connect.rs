@@ -19,7 +19,7 @@ use std::fs::File;
 use std::sync::mpsc::channel;
 
 /// A reply that does not fit is lost, as in a device: nothing waits for it.
-const PATIENCE_NS: u64 = 0;
+const REPLY_TIMEOUT_NS: u64 = 0;
 /// A port without an address of its own has this (locally administered).
 const CLIENT_MAC: Mac = Mac([0x02, 0, 0, 0, 0, 0x01]);
 const SERVER_MAC: Mac = Mac([0x02, 0, 0, 0, 0, 0x02]);
@@ -70,7 +70,7 @@ pub(super) fn connect(args: &ConnectArgs, out: &mut File) -> Result<u8, Failure>
         numbers: cores(args.cores.as_ref(), &args.standing),
         linked: make.len() > 1,
     };
-    standing::run_on(&args.standing, &cores, PATIENCE_NS, out, make, printed)
+    standing::run_on(&args.standing, &cores, REPLY_TIMEOUT_NS, out, make, printed)
 }
 
 /// Runs `serve`; returns the exit status.
@@ -93,7 +93,7 @@ pub(super) fn serve(args: &ServeArgs, out: &mut File) -> Result<u8, Failure> {
         numbers: cores,
         linked: false,
     };
-    standing::run_on(&args.standing, &cores, PATIENCE_NS, out, make, printed)
+    standing::run_on(&args.standing, &cores, REPLY_TIMEOUT_NS, out, make, printed)
 }
 
 /// The cores that the command line names.

@@ -16,7 +16,7 @@ use std::io::IsTerminal;
 
 /// How long a frame that the other port does not accept is retried: a generator
 /// that receives nothing shall not be held back.
-const PATIENCE_NS: u64 = 0;
+const REPLY_TIMEOUT_NS: u64 = 0;
 const SECOND_NS: f64 = 1e9;
 
 /// What stands behind the options of `inspect --help`.
@@ -110,7 +110,7 @@ pub(super) fn run(args: &InspectArgs, out: &mut File) -> Result<u8, Failure> {
             print(out, &told.tables(Paint::of(out.is_terminal())));
         }
     };
-    standing::run(&args.standing, PATIENCE_NS, out, make, report)
+    standing::run(&args.standing, REPLY_TIMEOUT_NS, out, make, report)
 }
 
 impl SeenTold {

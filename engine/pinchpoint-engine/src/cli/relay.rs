@@ -35,6 +35,6 @@ pub(super) fn run(args: &RelayArgs, out: &mut File) -> Result<u8, Failure> {
             print(out, &told.tables(Paint::of(out.is_terminal())));
         }
     };
-    let patience_ns = (args.patience * 1e9) as u64;
-    standing::run(standing, patience_ns, out, make, report)
+    let reply_timeout_ns = (args.patience * 1e9) as u64;
+    standing::run(standing, reply_timeout_ns, out, make, report)
 }

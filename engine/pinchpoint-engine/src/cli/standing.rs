@@ -104,7 +104,7 @@ struct Start {
 /// What is wrong with the command line, or which port could not be opened.
 pub(super) fn run<S, A>(
     args: &StandingArgs,
-    patience_ns: u64,
+    reply_timeout_ns: u64,
     out: &mut File,
     make: impl FnOnce(&[WorkerPort], u64) -> S + Send + 'static,
     report: impl Report<A>,
@@ -117,7 +117,7 @@ where
         numbers: args.core.as_slice(),
         linked: false,
     };
-    run_on(args, &cores, patience_ns, out, vec![make], report)
+    run_on(args, &cores, reply_timeout_ns, out, vec![make], report)
 }
 
 /// The same on several cores, or the one that there is: `make` has as many elements.
@@ -127,7 +127,7 @@ where
 pub(super) fn run_on<S, A>(
     args: &StandingArgs,
     cores: &Cores<'_>,
-    patience_ns: u64,
+    reply_timeout_ns: u64,
     out: &mut File,
     make: Vec<impl FnOnce(&[WorkerPort], u64) -> S + Send + 'static>,
     mut report: impl Report<A>,
@@ -161,7 +161,7 @@ where
     }
     let settings = Settings {
         idle: args.idle,
-        patience_ns,
+        reply_timeout_ns,
     };
     let numbers: Vec<usize> = request.workers.iter().map(|worker| worker.core).collect();
     let controls: Vec<Arc<Control>> = numbers.iter().map(|_| Arc::default()).collect();
@@ -449,7 +449,7 @@ mod tests {
         };
         let settings = Settings {
             idle: Idle::Next,
-            patience_ns: 0,
+            reply_timeout_ns: 0,
         };
         let (tell, events) = channel();
         start(assigned, settings, tell).unwrap();

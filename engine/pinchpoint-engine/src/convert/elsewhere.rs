@@ -4,7 +4,7 @@ use super::stream::{is_drawn, rx_ports};
 use super::template::{Block, spec};
 use super::{Known, check};
 use crate::protocol::{ErrorReply, RunRequest, StreamRequest};
-use pinchpoint_traffic::horizon::Horizon;
+use pinchpoint_traffic::sent_bound::SentBound;
 use pinchpoint_workload::streams::Plan;
 use pinchpoint_workload::streams::plan::Part;
 use std::sync::Arc;
@@ -33,15 +33,17 @@ pub(super) fn add_elsewhere(
         format!("{key}.tracked_flows"),
         "expected 0 for a stream that another engine sends",
     )?;
-    let spec = spec(request, run, request.id, &Block { part: 0, parts: 1 }, &key)?;
+    let id = u16::from(request.id);
+    let spec = spec(request, run, id, &Block { part: 0, parts: 1 }, &key)?;
     plan.parts.push(Part {
         stream: index,
-        id: request.id,
+        id,
         worker: None,
         rx_ports,
         flow_count: (!is_drawn(&spec)).then_some(spec.flows),
+        frames: None,
         verify_checksums: run.verify_checksums && request.wrong_checksums.is_empty(),
-        horizon: Arc::new(Horizon::endless()),
+        sent_bound: Arc::new(SentBound::endless()),
         flows: None,
         unsigned: None,
     });

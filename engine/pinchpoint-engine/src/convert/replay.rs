@@ -39,8 +39,8 @@ pub(super) fn add_replay(
     let Some(replay) = Replay::new(frames, request.stamped).map(Arc::new) else {
         return Err(invalid(key, "the capture holds no frame"));
     };
-    let unsigned = replay.unsigned();
-    let program = FrameProgram::replay(replay, request.id, run.epoch);
+    let (id, unsigned) = (u16::from(request.id), replay.unsigned());
+    let program = FrameProgram::replay(replay, id, run.epoch);
     let times = Recorded::new(side.offsets_ns, side.period_ns).map(Arc::new);
     let own_fps = times.as_ref().map(|times| times.rate_fps());
     let rate_fps = rate_fps(request, tx_port, program.mean_len(), own_fps, &key)?;
@@ -49,17 +49,18 @@ pub(super) fn add_replay(
         Pacer::paced(rate_fps, sent_s, 0.0).recorded(times)
     } else {
         let phase = index as f64 / run.streams.len() as f64;
-        pacer(request, request.id, rate_fps, sent_s, phase, &key)?
+        pacer(request, id, rate_fps, sent_s, phase, &key)?
     };
     let part = plan.parts.len();
     plan.parts.push(Part {
         stream: index,
-        id: request.id,
+        id,
         worker: Some(worker),
         rx_ports,
         flow_count: None,
+        frames: pacer.intended(),
         verify_checksums: run.verify_checksums,
-        horizon: Arc::default(),
+        sent_bound: Arc::default(),
         flows: None,
         unsigned: Some(unsigned),
     });

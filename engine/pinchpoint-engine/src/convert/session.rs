@@ -75,6 +75,11 @@ pub fn shared_session(
     let session = SessionSpec {
         eal_args: request.eal_args.clone(),
         worker_cores: request.workers.iter().map(|worker| worker.core).collect(),
+        worker_ports: request
+            .workers
+            .iter()
+            .map(|worker| worker.ports.clone())
+            .collect(),
         longest_frame: longest.map(|bytes| bytes - FCS_LEN),
     };
     Ok((session, specs))

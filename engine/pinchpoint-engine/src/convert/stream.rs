@@ -73,7 +73,7 @@ const ARRIVALS: u64 = 1 << 62;
 /// When the frames of a stream, or of a part of it, which carry `id`, are due.
 pub(super) fn pacer(
     request: &StreamRequest,
-    id: u8,
+    id: u16,
     rate_fps: Option<f64>,
     duration_s: f64,
     phase: f64,

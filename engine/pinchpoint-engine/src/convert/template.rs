@@ -38,7 +38,7 @@ impl Block {
 pub(super) fn spec(
     request: &StreamRequest,
     run: &RunRequest,
-    id: u8,
+    id: u16,
     block: &Block,
     key: &str,
 ) -> Result<StreamSpec, ErrorReply> {

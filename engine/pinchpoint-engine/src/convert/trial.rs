@@ -21,14 +21,15 @@ use pinchpoint_workload::streams::{Plan, PlannedStream, WorkerPlan};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Ids are bytes, and every part of a stream has its own.
+/// A stream's id is a byte, and the number of a part of it another one.
 const MAX_STREAMS: usize = 256;
+const MAX_PARTS: usize = 255;
 const MAX_DURATION_S: f64 = 86_400.0;
 const MAX_DRAIN_S: f64 = 60.0;
-const MOST_PATIENCE_S: f64 = 2.0;
+const MAX_QUIET_WAIT_S: f64 = 2.0;
 /// How long a trial waits for `go`, and after its sending for `stop`: more than a
 /// lab takes for the other engines, whose links may be down at first.
-const PATIENCE: Duration = Duration::from_secs(600);
+const PEER_TIMEOUT: Duration = Duration::from_secs(600);
 const MAX_PROBES: usize = 64;
 const MIN_SAMPLE_INTERVAL_S: f64 = 0.01;
 /// What is kept takes up to 9,216 bytes a frame.
@@ -59,7 +60,7 @@ pub fn plan(
         epoch: request.epoch,
         duration_ns: nanoseconds(request.duration_s),
         drain_ns: nanoseconds(request.drain_s),
-        patience_ns: request.on_go.then_some(PATIENCE.as_nanos() as u64),
+        peer_timeout_ns: request.on_go.then_some(PEER_TIMEOUT.as_nanos() as u64),
         tx_burst: request.tx_burst,
         latency_every: request.latency_every,
         capture: request.capture.as_ref().map_or(0, |capture| capture.frames),
@@ -70,12 +71,12 @@ pub fn plan(
         parts: Vec::new(),
         workers: known.cores.iter().map(worker).collect(),
     };
-    let mut ids = Ids::new(&request.streams)?;
+    check_ids(&request.streams)?;
     let turns = Turns::new(request, plan.duration_ns)?;
     check_elsewhere(request)?;
     for (k, stream) in request.streams.iter().enumerate() {
         let sent_s = turns.as_ref().map_or(request.duration_s, |it| it.sent_s(k));
-        add_stream(&mut plan, request, (k, stream, sent_s), known, &mut ids)?;
+        add_stream(&mut plan, request, (k, stream, sent_s), known)?;
     }
     plan.slices = turns.map(|turns| turns.of_parts(&plan.parts));
     check_live(&plan, request)?;
@@ -119,37 +120,19 @@ fn check_live(plan: &Plan, request: &RunRequest) -> Result<(), ErrorReply> {
     Ok(())
 }
 
-/// The ids that streams and their parts carry.
-struct Ids {
-    taken: [bool; 256],
-}
-
-impl Ids {
-    fn new(streams: &[StreamRequest]) -> Result<Self, ErrorReply> {
-        let mut taken = [false; 256];
-        for (k, stream) in streams.iter().enumerate() {
-            let slot = &mut taken[usize::from(stream.id)];
-            check(
-                !*slot,
-                format!("streams[{k}].id"),
-                format!("expected a new id, {} belongs to another stream", stream.id),
-            )?;
-            *slot = true;
-        }
-        Ok(Self { taken })
+/// Every stream has an id of its own.
+fn check_ids(streams: &[StreamRequest]) -> Result<(), ErrorReply> {
+    let mut taken = [false; 256];
+    for (k, stream) in streams.iter().enumerate() {
+        let slot = &mut taken[usize::from(stream.id)];
+        check(
+            !*slot,
+            format!("streams[{k}].id"),
+            format!("expected a new id, {} belongs to another stream", stream.id),
+        )?;
+        *slot = true;
     }
-
-    /// An id that no stream has.
-    fn free(&mut self, key: &str) -> Result<u8, ErrorReply> {
-        let Some(id) = self.taken.iter().position(|taken| !taken) else {
-            return Err(invalid(
-                key,
-                "there are more than 256 streams and parts of streams; use fewer workers",
-            ));
-        };
-        self.taken[id] = true;
-        Ok(id as u8)
-    }
+    Ok(())
 }
 
 /// Adds a stream that is sent for this many seconds: a part of it for each
@@ -159,7 +142,6 @@ fn add_stream(
     run: &RunRequest,
     (index, request, sent_s): (usize, &StreamRequest, f64),
     known: &Known,
-    ids: &mut Ids,
 ) -> Result<(), ErrorReply> {
     let key = format!("streams[{index}]");
     let Some(name) = &request.tx_port else {
@@ -173,12 +155,13 @@ fn add_stream(
     let max_len = rx_ports.iter().map(|&index| known.ports[index].max_len);
     let max_len = max_len.fold(tx_port.max_len, usize::min);
     let parts = tx_port.workers.len();
+    check(
+        parts <= MAX_PARTS,
+        format!("{key}.tx_port"),
+        format!("expected a port of at most {MAX_PARTS} workers, '{name}' has {parts}"),
+    )?;
     for (part, &(worker, place)) in tx_port.workers.iter().enumerate() {
-        let id = if part == 0 {
-            request.id
-        } else {
-            ids.free(&key)?
-        };
+        let id = u16::from_be_bytes([part as u8, request.id]);
         let block = Block {
             part: part as u64,
             parts: parts as u64,
@@ -191,6 +174,10 @@ fn add_stream(
         // bursts of as many frames as there are streams.
         let phase = (index as f64 + part as f64 / parts as f64) / run.streams.len() as f64;
         let pacer = pacer(request, id, rate_fps, sent_s, phase, &key)?;
+        let pacer = match counted(request, tx_port, &block, &key)? {
+            Some(frames) => pacer.exactly(frames),
+            None => pacer,
+        };
         let number = plan.parts.len();
         plan.parts.push(Part {
             stream: index,
@@ -202,17 +189,15 @@ fn add_stream(
                 Vec::new()
             },
             flow_count: (!is_drawn(&spec)).then_some(spec.flows),
+            frames: pacer.intended(),
             verify_checksums: run.verify_checksums && request.wrong_checksums.is_empty(),
-            horizon: Arc::default(),
+            sent_bound: Arc::default(),
             flows: tracked(request, &spec, parts, &key)?,
             unsigned: None,
         });
         plan.workers[worker].streams.push(PlannedStream {
             part: number,
-            pacer: match counted(request, tx_port, &block, &key)? {
-                Some(frames) => pacer.exactly(frames),
-                None => pacer,
-            },
+            pacer,
             program,
             rate_fps,
             tx_port: place,
@@ -413,7 +398,7 @@ fn check_options(request: &RunRequest, allowed_cores: &[usize]) -> Result<(), Er
         check(one != other, &field, "expected two different cores")?;
     }
     check(
-        (0.0..=MOST_PATIENCE_S).contains(&request.quiet_within_s),
+        (0.0..=MAX_QUIET_WAIT_S).contains(&request.quiet_within_s),
         "quiet_within_s",
         "expected 0 to 2 seconds",
     )?;

@@ -1,6 +1,7 @@
 use super::*;
 use crate::convert::KnownPort;
 use serde_json::{Value, json};
+use std::collections::HashSet;
 
 const RING: u32 = 1024;
 
@@ -32,12 +33,46 @@ fn stream(id: usize, tx: &str, rate_fps: f64) -> Value {
 }
 
 fn planned(streams: &[Value]) -> Result<Plan, ErrorReply> {
+    planned_in(&known(&["left", "other", "right"]), streams)
+}
+
+fn planned_in(known: &Known, streams: &[Value]) -> Result<Plan, ErrorReply> {
     let request = json!({"trial": "t", "epoch": 1, "duration_s": 10.0, "drain_s": 0.1,
         "sample_interval_s": null, "probe_cores":[], "quiet_within_s": 0.0,
         "verify_checksums": true, "tx_burst": 64, "latency_every": 1, "loopback": false,
         "capture": null, "slices": null, "streams": streams});
     let request: RunRequest = serde_json::from_value(request).unwrap();
-    plan(&request, &known(&["left", "other", "right"]), &[0])
+    plan(&request, known, &[0])
+}
+
+/// Ports of which the first has this many queues.
+fn known_with_queues(queues: usize) -> Known {
+    let mut known = known(&["left", "right"]);
+    known.ports[0].workers = (0..queues).map(|worker| (worker, 0)).collect();
+    known.cores = (0..queues).collect();
+    known
+}
+
+#[test]
+fn five_streams_of_64_queues_have_an_id_for_each_part() {
+    let streams: Vec<_> = (0..5).map(|id| stream(id, "left", 1e6)).collect();
+    let plan = planned_in(&known_with_queues(64), &streams).unwrap();
+    let ids: HashSet<_> = plan.parts.iter().map(|part| part.id).collect();
+    assert_eq!((plan.parts.len(), ids.len()), (320, 320));
+    assert_eq!(plan.parts[0].frames, Some(156_250));
+    let own = |part: &Part| usize::from(part.id & 0xff) == part.stream;
+    assert!(plan.parts.iter().all(own));
+}
+
+#[test]
+fn more_queues_than_parts_can_have_are_refused() {
+    let told = planned_in(&known_with_queues(256), &[stream(0, "left", 1e6)]);
+    let told = told.err().unwrap().message;
+    assert!(told.starts_with("streams[0].tx_port: "), "{told}");
+    assert!(
+        told.contains("at most 255 workers, 'left' has 256"),
+        "{told}"
+    );
 }
 
 /// What each stream offers when the engine comes back after a second.

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Bytes of frames whose length does not matter.
 const SHORT: usize = 60;
 /// An EtherType that nothing on this machine speaks (IEEE 802, local use).
@@ -110,7 +110,7 @@ fn send(port: &mut AfPacketPort, from: u64, to: u64, len: usize) -> u64 {
 fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {
-        assert!(start.elapsed() < PATIENCE, "{what}");
+        assert!(start.elapsed() < TIMEOUT, "{what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -173,7 +173,7 @@ fn both_directions_carry_every_frame_unchanged_and_in_order() {
 fn drain_burst(port: &mut AfPacketPort) -> Vec<Vec<u8>> {
     let mut frames = Collect::default();
     let start = Instant::now();
-    while frames.0.len() < BURST && start.elapsed() < PATIENCE {
+    while frames.0.len() < BURST && start.elapsed() < TIMEOUT {
         port.receive(&mut frames);
     }
     frames.0

@@ -25,6 +25,7 @@ pub(super) struct Info {
     pub(super) mac: [u8; 6],
     pub(super) driver: [c_char; 64],
     pub(super) max_queues: u16,
+    pub(super) node: i16,
     pub(super) settings: [c_char; 160],
 }
 
@@ -53,7 +54,7 @@ unsafe extern "C" {
     pub(super) fn pp_heap_free() -> usize;
     pub(super) fn pp_pool_bytes(mbufs: c_uint, room: u16) -> usize;
     pub(super) fn pp_pool_create(
-        name: *const c_char,
+        node: c_int,
         mbufs: c_uint,
         cache: c_uint,
         room: u16,
@@ -64,7 +65,7 @@ unsafe extern "C" {
     pub(super) fn pp_attach(devargs: *const c_char, port: *mut u16) -> c_int;
     pub(super) fn pp_start(
         port: u16,
-        pool: *mut Mempool,
+        pools: *const *mut Mempool,
         queues: u16,
         rx_ring: u16,
         tx_ring: u16,

@@ -1,8 +1,8 @@
 //! Ports driven by DPDK.
 //!
 //! The environment layer is initialised once per process, by the first
-//! session that needs it; devices come and go with their ports. All ports of
-//! a session share one pool of buffers.
+//! session that needs it; devices come and go with their ports. The queues whose
+//! cores are on one NUMA node share a pool of buffers there.
 #![allow(unsafe_code)]
 
 mod attach;
@@ -13,7 +13,9 @@ mod numa;
 use crate::ahead::{AHEAD, prefetch_frame};
 use crate::{BURST, Deadline, OpenError, Port, PortSpec, SessionSpec, Sink, Source, sched};
 use ffi::{Info, Mbuf, Mempool, Xstat, XstatName};
+use numa::Node;
 use pinchpoint_wire::ethernet::Mac;
+use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::ptr;
 use std::sync::Arc;
@@ -34,6 +36,8 @@ const RESERVE: u16 = 64;
 const ETHERNET_HEADER: u16 = 14;
 /// Largest MTU asked for: that of a frame of 9,022 bytes with its FCS.
 const MAX_MTU: u16 = 9004;
+/// Where a pool lies that need not lie on one node.
+const ANY_NODE: c_int = -1;
 /// The driver whose peer, a vhost-user switch, reads and writes our buffers from its own core.
 const SHARING: &str = "net_virtio_user";
 
@@ -60,7 +64,7 @@ fn strerror(code: c_int) -> String {
     text(unsafe { ffi::pp_strerror(code) })
 }
 
-/// The buffers of one session.
+/// The buffers of a session, or of those of its queues that are on one node.
 struct Pool {
     raw: *mut Mempool,
     room: u16,
@@ -73,18 +77,19 @@ unsafe impl Send for Pool {}
 unsafe impl Sync for Pool {}
 
 impl Pool {
-    /// Enough buffers to fill every ring, a cache for each worker and the main
-    /// thread, and the bursts in hand.
-    fn new(specs: &[&PortSpec], workers: usize, longest: Option<usize>) -> Result<Self, OpenError> {
-        let rings = |spec: &&PortSpec| (spec.rx_ring + spec.tx_ring) * u32::from(spec.queues);
-        let rings: u32 = specs.iter().map(rings).sum();
-        let caches = (workers as u32 + 1) * CACHE;
-        let mbufs = rings + caches + 1024;
-        let name = c"pinchpoint";
+    /// So many buffers, on this node if it has room for them.
+    fn new(node: Node, mbufs: u32, longest: Option<usize>) -> Result<Self, OpenError> {
         for room in rooms(mbufs, longest) {
-            // SAFETY: the name ends with a zero byte and is copied.
-            let raw = unsafe { ffi::pp_pool_create(name.as_ptr(), mbufs, CACHE, room) };
-            if !raw.is_null() {
+            for place in [node, None] {
+                let place = place.map_or(ANY_NODE, |node| node as c_int);
+                // SAFETY: DPDK is initialised; what it returns is looked at.
+                let raw = unsafe { ffi::pp_pool_create(place, mbufs, CACHE, room) };
+                if raw.is_null() {
+                    continue;
+                }
+                if let (Some(node), ANY_NODE) = (node, place) {
+                    warn(&numa::without_memory(node));
+                }
                 return Ok(Self { raw, room });
             }
         }
@@ -94,6 +99,31 @@ impl Pool {
             ),
         )
     }
+}
+
+/// A pool for each node, with enough buffers to fill every ring of its queues, a cache for each
+/// worker and the main thread, and the bursts in hand.
+fn pools(
+    session: &SessionSpec,
+    specs: &[&PortSpec],
+    nodes: &[Vec<Node>],
+) -> Result<BTreeMap<Node, Arc<Pool>>, OpenError> {
+    let mut rings: BTreeMap<Node, u32> = BTreeMap::new();
+    for (spec, nodes) in specs.iter().zip(nodes) {
+        for &node in nodes {
+            *rings.entry(node).or_default() += spec.rx_ring + spec.tx_ring;
+        }
+    }
+    let caches = (session.worker_cores.len() as u32 + 1) * CACHE;
+    let pool = |(node, rings): (Node, u32)| {
+        let pool = Pool::new(node, rings + caches + 1024, session.longest_frame)?;
+        Ok((node, Arc::new(pool)))
+    };
+    rings.into_iter().map(pool).collect()
+}
+
+fn warn(warning: &str) {
+    eprintln!("pinchpoint-engine: warning: {warning}");
 }
 
 /// The rooms to try: a standard one where no frame is longer, since large buffers spread frames
@@ -156,8 +186,10 @@ struct Device {
     knows_link: bool,
     max_len: usize,
     rings: (u32, u32),
-    /// Dropped after the device is closed, hence the last field.
-    pool: Arc<Pool>,
+    /// The node of a NIC.
+    node: Node,
+    /// By queue; dropped after the device is closed, hence the last field.
+    pools: Vec<Arc<Pool>>,
 }
 
 /// One receive and one transmit queue of an ethdev.
@@ -169,35 +201,39 @@ pub struct DpdkPort {
     lens: [u16; BURST],
     /// Frames for which the pool had no buffers.
     starved: u64,
+    pool: Arc<Pool>,
 }
 
 // SAFETY: a queue may be used by one thread at a time, which `&mut self`
 // ensures; the pointers are scratch space of one call.
 unsafe impl Send for DpdkPort {}
 
-/// Opens devices that share one pool; returns the queues of each.
+/// Opens the devices of a session; returns the queues of each.
 pub(crate) fn open(
     session: &SessionSpec,
     specs: &[&PortSpec],
     deadline: Deadline<'_>,
 ) -> Result<Vec<Vec<DpdkPort>>, OpenError> {
     eal::init(session)?;
-    if let Some(warning) = numa::warning(&session.worker_cores, sched::numa_node) {
-        eprintln!("pinchpoint-engine: warning: {warning}");
-    }
-    let workers = session.worker_cores.len();
-    let pool = Arc::new(Pool::new(specs, workers, session.longest_frame)?);
-    let open = |spec: &&PortSpec| {
-        let device = Device::open(spec, &pool, deadline).map_err(|error| error.at(&spec.name))?;
+    let nodes = numa::of_queues(session, specs, sched::numa_node);
+    let pools = pools(session, specs, &nodes)?;
+    let open = |(spec, nodes): (&&PortSpec, &Vec<Node>)| {
+        let own = nodes.iter().map(|node| Arc::clone(&pools[node])).collect();
+        let device = Device::open(spec, own, deadline).map_err(|error| error.at(&spec.name))?;
+        if let Some(warning) = numa::remote(&spec.name, device.node, nodes) {
+            warn(&warning);
+        }
         let device = Arc::new(device);
-        let queue = |queue| DpdkPort::new(&device, queue);
-        Ok((0..spec.queues).map(queue).collect())
+        let queue = |(queue, pool): (usize, &Arc<Pool>)| {
+            DpdkPort::new(&device, queue as u16, Arc::clone(pool))
+        };
+        Ok(device.pools.iter().enumerate().map(queue).collect())
     };
-    specs.iter().map(open).collect()
+    specs.iter().zip(&nodes).map(open).collect()
 }
 
 impl DpdkPort {
-    fn new(device: &Arc<Device>, queue: u16) -> Self {
+    fn new(device: &Arc<Device>, queue: u16, pool: Arc<Pool>) -> Self {
         Self {
             device: Arc::clone(device),
             queue,
@@ -205,12 +241,17 @@ impl DpdkPort {
             data: [ptr::null_mut(); BURST],
             lens: [0; BURST],
             starved: 0,
+            pool,
         }
     }
 }
 
 impl Device {
-    fn open(spec: &PortSpec, pool: &Arc<Pool>, deadline: Deadline<'_>) -> Result<Self, OpenError> {
+    fn open(
+        spec: &PortSpec,
+        pools: Vec<Arc<Pool>>,
+        deadline: Deadline<'_>,
+    ) -> Result<Self, OpenError> {
         let mut device = Self {
             id: attach::attach(&spec.device, deadline)?,
             mode: String::new(),
@@ -220,7 +261,8 @@ impl Device {
             knows_link: attach::knows_link(&spec.device),
             max_len: 0,
             rings: (0, 0),
-            pool: Arc::clone(pool),
+            node: None,
+            pools,
         };
         device.start(spec)?;
         Ok(device)
@@ -236,16 +278,20 @@ impl Device {
             mac: [0; 6],
             driver: [0; 64],
             max_queues: 0,
+            node: 0,
             settings: [0; 160],
         };
         let (rx_ring, tx_ring) = (spec.rx_ring as u16, spec.tx_ring as u16);
-        let mtu = mtu(self.pool.room);
-        // SAFETY: the port exists, the pool and `info` outlive the call.
+        let room = self.pools.iter().map(|pool| pool.room).min();
+        let mtu = mtu(room.unwrap_or(STANDARD_ROOM));
+        let pools: Vec<_> = self.pools.iter().map(|pool| pool.raw).collect();
+        // SAFETY: the port exists; `pools` has one for each queue, which outlives the port; `pools`
+        // and `info` outlive the call.
         let rc = unsafe {
             ffi::pp_start(
                 self.id,
-                self.pool.raw,
-                spec.queues,
+                pools.as_ptr(),
+                pools.len() as u16,
                 rx_ring,
                 tx_ring,
                 mtu,
@@ -263,6 +309,8 @@ impl Device {
         }
         self.mac = (info.has_mac != 0).then_some(Mac(info.mac));
         self.is_vdev = info.is_vdev != 0;
+        let node = usize::try_from(info.node).ok();
+        self.node = node.filter(|_| !self.is_vdev);
         // A device may accept less than it was asked for.
         self.max_len = max_len(mtu.min(info.mtu));
         self.rings = (u32::from(info.rx_ring), u32::from(info.tx_ring));
@@ -301,7 +349,7 @@ impl Port for DpdkPort {
         // most the room of a buffer.
         let got = unsafe {
             ffi::pp_alloc(
-                device.pool.raw,
+                self.pool.raw,
                 self.mbufs.as_mut_ptr(),
                 self.data.as_mut_ptr(),
                 self.lens.as_ptr(),

@@ -31,6 +31,7 @@ struct pp_info {
 	uint8_t mac[6];
 	char driver[64];
 	uint16_t max_queues;
+	int16_t node;
 	char settings[160];
 };
 
@@ -83,12 +84,17 @@ size_t pp_pool_bytes(unsigned int mbufs, uint16_t room)
 	return (size_t)mbufs * rte_mempool_calc_obj_size(size, 0, NULL);
 }
 
-struct rte_mempool *pp_pool_create(const char *name, unsigned int mbufs,
+/* A pool in the memory of a NUMA node, of any one where node is negative; null
+ * if there is not enough. */
+struct rte_mempool *pp_pool_create(int node, unsigned int mbufs,
 				   unsigned int cache, uint16_t room)
 {
+	char name[RTE_MEMPOOL_NAMESIZE];
+
+	snprintf(name, sizeof(name), "pinchpoint%d", node);
 	return rte_pktmbuf_pool_create(name, mbufs, cache, 0,
 				       room + RTE_PKTMBUF_HEADROOM,
-				       SOCKET_ID_ANY);
+				       node < 0 ? SOCKET_ID_ANY : node);
 }
 
 /* Buffers in a thread's cache are not in use. */
@@ -126,6 +132,7 @@ static void fill_info(uint16_t port, const struct rte_eth_dev_info *dev,
 	const struct rte_bus *bus = rte_dev_bus(dev->device);
 
 	info->is_vdev = bus != NULL && strcmp(rte_bus_name(bus), "vdev") == 0;
+	info->node = (int16_t)rte_eth_dev_socket_id(port);
 	snprintf(info->driver, sizeof(info->driver), "%s", dev->driver_name);
 	info->has_mac = rte_eth_macaddr_get(port, &mac) == 0 &&
 			!rte_is_zero_ether_addr(&mac);
@@ -188,10 +195,10 @@ static int configure(uint16_t port, const struct rte_eth_dev_info *dev,
 	return rc;
 }
 
-/* Configures as many receive as transmit queues and starts the port.
- * Every transmitted mbuf is a direct one of one pool, which is what
- * MBUF_FAST_FREE asks for. */
-int pp_start(uint16_t port, struct rte_mempool *pool, uint16_t queues,
+/* Configures as many receive as transmit queues, each with a pool, and starts
+ * the port. Every mbuf that a queue transmits is a direct one of its pool, which
+ * is what MBUF_FAST_FREE asks for. */
+int pp_start(uint16_t port, struct rte_mempool *const *pools, uint16_t queues,
 	     uint16_t rx_ring, uint16_t tx_ring, uint16_t mtu,
 	     struct pp_info *info)
 {
@@ -223,7 +230,7 @@ int pp_start(uint16_t port, struct rte_mempool *pool, uint16_t queues,
 	for (queue = 0; queue < queues; queue++) {
 		rc = rte_eth_rx_queue_setup(port, queue, rx_ring,
 					    rte_eth_dev_socket_id(port), NULL,
-					    pool);
+					    pools[queue]);
 		if (rc < 0)
 			return rc;
 		rc = rte_eth_tx_queue_setup(port, queue, tx_ring,

@@ -14,6 +14,7 @@ fn open_one(device: &str, queues: u16) -> Vec<DpdkPort> {
             .map(str::to_owned)
             .to_vec(),
         worker_cores: vec![0],
+        worker_ports: Vec::new(),
         longest_frame: None,
     };
     let spec = PortSpec {
@@ -102,7 +103,7 @@ fn a_device_that_takes_shorter_frames_than_asked_for_says_so() {
 #[ignore = "needs root"]
 fn frames_without_a_buffer_are_counted_as_the_engines() {
     let mut port = open_one("net_null8,no-rx=1", 1).remove(0);
-    let pool = Arc::clone(&port.device.pool);
+    let pool = Arc::clone(&port.pool);
     let mut held = Vec::new();
     let mut take = |count: u16| {
         let mut mbufs = [ptr::null_mut(); BURST];
@@ -187,7 +188,7 @@ impl Sink for Sinking {
 fn every_buffer_comes_back_whatever_became_of_its_frame() {
     // A ring of 1,024: what is not taken is freed, what was not received too.
     let mut port = open_one("net_ring0", 1).remove(0);
-    let pool = Arc::clone(&port.device.pool);
+    let pool = Arc::clone(&port.pool);
     let mut sent = 0;
     for _ in 0..40 {
         sent += port.send(BURST, crate::Uniform(60, |_: usize, _: &mut [u8]| ()));

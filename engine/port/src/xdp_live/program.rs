@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `SEQUENCE` | number of the next frame |
 //! | `CLOCK_OFFSET` | what to add to `CLOCK_MONOTONIC` for the engine's clock |
-//! | `TIME` | transmit time in use |
+//! | `TIME` | transmit time in use, below the high byte of the stream id |
 //! | `TIME_LEFT` | frames until the clock is read again |
 //! | `PENDING` | frames redirected, whose fate is not known yet |
 //! | `ACCEPTED`, `REFUSED` | frames the device took, and those it did not |
@@ -43,7 +43,7 @@ pub(super) const FRAMES_PER_READING: i32 = 16;
 /// headers.
 const RESTORED: usize = 128;
 
-const MASK_48: u64 = 0xffff_ffff_ffff;
+const TIME_MASK: u64 = (1 << signature::TIME_BITS) - 1;
 /// `XDP_ABORTED` (linux/bpf.h).
 const ABORTED: i32 = 0;
 /// Where `struct xdp_md` holds the frame's first byte and its end.
@@ -92,7 +92,7 @@ pub(super) fn frame(
         .op(Op::Add, Reg::R3, stream.template.len() as i32)
         .jump_if(If::Greater, Reg::R3, Reg::R2, abort)
         .map_value(STATE, state.fd(), 0);
-    read_clock(&mut asm);
+    read_clock(&mut asm, stream);
     restore(&mut asm, stream);
     for (index, edit) in stream.edits.iter().enumerate() {
         asm.load(Width::W8, Reg::R1, STATE, value_word(index));
@@ -118,7 +118,7 @@ pub(super) fn frame(
 }
 
 /// Reads the clock, and where this runs, once for a bulk of frames.
-fn read_clock(asm: &mut Assembler) {
+fn read_clock(asm: &mut Assembler, stream: &LiveStream) {
     let fresh = asm.label();
     asm.load(Width::W8, Reg::R6, STATE, word(TIME_LEFT))
         .jump_if(If::NotEqual, Reg::R6, 0, fresh)
@@ -127,8 +127,10 @@ fn read_clock(asm: &mut Assembler) {
         .call(Helper::KtimeGetNs)
         .load(Width::W8, Reg::R1, STATE, word(CLOCK_OFFSET))
         .op(Op::Add, Reg::R0, Reg::R1)
-        .number(Reg::R1, MASK_48)
+        .number(Reg::R1, TIME_MASK)
         .op(Op::And, Reg::R0, Reg::R1)
+        .number(Reg::R1, u64::from(stream.id >> 8) << signature::TIME_BITS)
+        .op(Op::Add, Reg::R0, Reg::R1)
         .store(Width::W8, STATE, word(TIME), Reg::R0)
         .mov(Reg::R6, FRAMES_PER_READING)
         .place(fresh)
@@ -233,7 +235,7 @@ fn write_checksum(asm: &mut Assembler, stream: &LiveStream, covering: &LiveCheck
 fn write_signature(asm: &mut Assembler, stream: &LiveStream) {
     let at = stream.signature_at();
     let magic = signature::MAGIC.to_be_bytes();
-    let head = [magic[0], magic[1], stream.epoch, stream.id];
+    let head = [magic[0], magic[1], stream.epoch, stream.id as u8];
     let head_sum = u32::from_be_bytes(head);
     asm.store(Width::W4, FRAME, at as i16, i32::from_ne_bytes(head))
         .load(Width::W8, Reg::R3, STATE, word(SEQUENCE))

@@ -53,7 +53,7 @@ pub struct LiveStream {
     /// signature, which changes no checksum.
     pub template: Vec<u8>,
     /// Stream id carried in the signature.
-    pub id: u8,
+    pub id: u16,
     /// Trial number carried in the signature.
     pub epoch: u8,
     /// Number of tuples before the first one comes again, at least 1.

@@ -152,8 +152,8 @@ impl Balancer {
     }
 
     fn release(&mut self, now_ns: u64) {
-        let given_up = self.queue.release(&self.hops, now_ns);
-        self.counts[CLIENTS].drops.no_next_hop += given_up;
+        let dropped = self.queue.release(&self.hops, now_ns);
+        self.counts[CLIENTS].drops.no_next_hop += dropped;
     }
 
     /// Holds a frame that was translated, until it has been served.

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 /// Frames that wait for a backend's Ethernet address.
 const MOST_WAITING: usize = 64;
 /// How long they wait.
-const PATIENCE_NS: u64 = 1_000_000_000;
+const WAITING_TIMEOUT_NS: u64 = 1_000_000_000;
 
 /// A frame that is held.
 #[derive(Debug, Clone, Copy)]
@@ -121,7 +121,7 @@ impl Queue {
     /// Sends on those whose backend was found; returns how many waited for too long.
     #[inline]
     pub(super) fn release(&mut self, hops: &Hops, now_ns: u64) -> u64 {
-        let mut given_up = 0;
+        let mut dropped = 0;
         for _ in 0..self.waiting.len() {
             let Some((backend, held)) = self.waiting.pop_front() else {
                 break;
@@ -133,14 +133,14 @@ impl Queue {
                     .back()
                     .map_or(now_ns, |last| last.due_ns.max(now_ns));
                 self.held.push_back(Held { due_ns, ..held });
-            } else if now_ns.saturating_sub(held.due_ns) > PATIENCE_NS {
+            } else if now_ns.saturating_sub(held.due_ns) > WAITING_TIMEOUT_NS {
                 self.free.push(held.slot);
-                given_up += 1;
+                dropped += 1;
             } else {
                 self.waiting.push_back((backend, held));
             }
         }
-        given_up
+        dropped
     }
 
     /// Frames that are held and leave through the port number `to`.

@@ -12,10 +12,11 @@ use super::outstanding::{Outstanding, Progress, State};
 use super::payload::{Answer, NOBODY};
 use super::plan::{Place, Plan, Work};
 use super::reuse::Reuse;
-use super::schedule::{Pace, Schedule};
+use super::schedule::Schedule;
 use super::segment::{ACK, Content, DATAGRAM, FIN, Incoming, Outgoing, RST, SYN};
 use super::sender::{Sender, Syns};
 use super::timers::{Timer, timers};
+use pinchpoint_traffic::pace::Pace;
 use pinchpoint_wire::ethernet::Mac;
 
 /// The client's end.

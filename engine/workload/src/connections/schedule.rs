@@ -1,9 +1,8 @@
 //! How many connections are opened, when, and for how long.
 
 use super::timers::Retry;
+use pinchpoint_traffic::pace::CATCH_UP_NS;
 
-/// A backlog of more than this is not opened late, but never: the host took the core.
-const CATCH_UP_NS: f64 = 500_000.0;
 /// Connections that may always be made up for.
 const CATCH_UP_MIN: u64 = 64;
 const SECOND_NS: f64 = 1e9;
@@ -60,83 +59,11 @@ impl Schedule {
     }
 }
 
-/// A constant rate, reached after a linear ramp.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Pace {
-    /// Connections a second.
-    rate: f64,
-    interval_ns: f64,
-    ramp_ns: f64,
-    /// Connections of the ramp.
-    ramped: f64,
-    /// How much later than at once the first one is due, in connections.
-    phase: f64,
-}
-
-impl Pace {
-    /// `rate` connections a second, from 0 on over the first `ramp_ns`.
-    pub fn new(rate: f64, ramp_ns: u64) -> Self {
-        let ramp_ns = ramp_ns as f64;
-        let interval_ns = SECOND_NS / rate;
-        Self {
-            rate,
-            interval_ns,
-            ramp_ns,
-            ramped: ramp_ns / interval_ns / 2.0,
-            phase: 0.0,
-        }
-    }
-
-    /// The same, where each connection takes the place between it and the next that `phase`, less
-    /// than 1, says: those of several cores take turns.
-    #[must_use]
-    pub fn in_phase(self, phase: f64) -> Self {
-        Self { phase, ..self }
-    }
-
-    /// When connection `n` is due, since the start.
-    #[inline(always)]
-    pub fn planned_ns(&self, n: u64) -> u64 {
-        let n = n as f64 + self.phase;
-        if n < self.ramped {
-            return (2.0 * n * self.interval_ns * self.ramp_ns).sqrt() as u64;
-        }
-        (n * self.interval_ns + self.ramp_ns / 2.0) as u64
-    }
-
-    /// How many connections are due, so long after the start: the first one at once.
-    #[inline(always)]
-    pub fn due(&self, passed_ns: u64) -> u64 {
-        let passed_ns = passed_ns as f64;
-        let due = if passed_ns < self.ramp_ns {
-            self.ramped * (passed_ns / self.ramp_ns).powi(2)
-        } else {
-            self.rate * (passed_ns - self.ramp_ns / 2.0) / SECOND_NS
-        };
-        if due < self.phase {
-            return 0;
-        }
-        (due - self.phase) as u64 + 1
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pinchpoint_traffic::pace::Pace;
     use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn what_is_due_was_planned_before(rate in 1.0..1e7f64, ramp_ns in 0..10_000_000_000u64, n in 0..1_000_000u64) {
-            let pace = Pace::new(rate, ramp_ns);
-            let planned_ns = pace.planned_ns(n);
-            prop_assert!(planned_ns <= pace.planned_ns(n + 1));
-            // Rounding moves either by one.
-            let slack_ns = 2 + (1e-9 * planned_ns as f64) as u64;
-            prop_assert!(pace.due(planned_ns.saturating_sub(slack_ns)) <= n);
-            prop_assert!(pace.due(planned_ns + slack_ns) > n);
-        }
-    }
 
     proptest! {
         #[test]
@@ -178,14 +105,5 @@ mod tests {
             server_closes: false,
             opens_late: false,
         }
-    }
-
-    #[test]
-    fn a_ramp_reaches_the_rate_at_its_end() {
-        let pace = Pace::new(1_000.0, 2_000_000_000);
-        assert_eq!(
-            [1_000_000_000, 2_000_000_000, 3_000_000_000].map(|ns| pace.due(ns)),
-            [251, 1_001, 2_001]
-        );
     }
 }

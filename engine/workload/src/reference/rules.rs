@@ -17,7 +17,7 @@ pub enum Loss {
 /// What a rule looks at; what is none matches every frame.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Match {
-    /// The stream that the frame's signature names.
+    /// The stream that the frame's signature names, whichever part of it.
     pub stream: Option<u8>,
     /// The IP protocol.
     pub protocol: Option<u8>,
@@ -108,7 +108,7 @@ impl Rules {
 impl Match {
     fn is_met(&self, frame: &[u8], tuple: Option<&FiveTuple>) -> bool {
         let stream = self.stream.is_none_or(|wanted| {
-            matches!(signature::read(frame), Reading::Intact(found) if found.stream == wanted)
+            matches!(signature::read(frame), Reading::Intact(found) if found.stream as u8 == wanted)
         });
         stream && self.is_met_by(tuple)
     }

@@ -19,8 +19,8 @@ impl Streams<'_> {
     pub(super) fn end_sending(&mut self, core: &mut Core<'_>) {
         let slices = self.end_slices(core);
         for stream in &self.own {
-            let horizon = &self.plan.parts[stream.planned.part].horizon;
-            horizon.finish(next(core.ports, stream));
+            let sent_bound = &self.plan.parts[stream.planned.part].sent_bound;
+            sent_bound.finish(next(core.ports, stream));
         }
         let elapsed_ns = core.now_ns - self.start_ns;
         let ring = |own: &WorkerPort| own.port.rings().0 as usize / BURST + 1;
@@ -44,7 +44,7 @@ impl Streams<'_> {
     /// take part, once they have too. None before.
     fn drained_since(&mut self, now_ns: u64) -> Option<u64> {
         let sent_ns = self.live.all_sent_ns()?;
-        if self.plan.patience_ns.is_none() {
+        if self.plan.peer_timeout_ns.is_none() {
             return Some(sent_ns);
         }
         if !self.live.stopped() {

@@ -129,7 +129,7 @@ impl Live {
     /// Waits until every worker is here; returns when to start, in
     /// nanoseconds of the clock that `now_ns` reads. None if the trial was
     /// stopped meanwhile.
-    pub(crate) fn start_together(&self, now_ns: impl Fn() -> u64) -> Option<u64> {
+    pub(crate) fn await_start(&self, now_ns: impl Fn() -> u64) -> Option<u64> {
         let last = self.step.ready.fetch_add(1, Ordering::AcqRel) + 1 == self.counters.len();
         if last {
             let alone = self.counters.len() == 1;
@@ -247,13 +247,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn workers_start_together_and_drain_after_the_last_one() {
+    fn workers_await_start_and_drain_after_the_last_one() {
         let live = Live::new(2, 0);
         let clock = std::time::Instant::now();
         let now_ns = || clock.elapsed().as_nanos() as u64;
         let starts = std::thread::scope(|scope| {
-            let other = scope.spawn(|| live.start_together(now_ns));
-            [live.start_together(now_ns), other.join().unwrap()]
+            let other = scope.spawn(|| live.await_start(now_ns));
+            [live.await_start(now_ns), other.join().unwrap()]
         });
         assert!(starts[0].is_some());
         assert_eq!(starts[0], starts[1]);
@@ -268,7 +268,7 @@ mod tests {
         let live = Live::new(2, 0);
         live.fail("the first".to_owned());
         live.fail("the second".to_owned());
-        assert_eq!(live.start_together(|| 0), None);
+        assert_eq!(live.await_start(|| 0), None);
         assert_eq!(live.failure().as_deref(), Some("the first"));
     }
 }

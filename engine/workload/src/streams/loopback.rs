@@ -53,7 +53,7 @@ pub fn measure(plan: &Plan, clock: &Clock) -> Option<LatencyRecorder> {
     };
     let plan = Plan {
         duration_ns: DURATION_NS,
-        patience_ns: None,
+        peer_timeout_ns: None,
         drain_ns: DRAIN_NS,
         latency_every: 1,
         jitter: false,
@@ -65,7 +65,8 @@ pub fn measure(plan: &Plan, clock: &Clock) -> Option<LatencyRecorder> {
             stream: 0,
             worker: Some(0),
             rx_ports: vec![1],
-            horizon: Arc::default(),
+            frames: None,
+            sent_bound: Arc::default(),
             flows: None,
             ..plan.parts[stream.part].clone()
         }],

@@ -4,9 +4,9 @@ use super::slices::Slices;
 use pinchpoint_port::BURST;
 use pinchpoint_port::xdp_live::LiveStream;
 use pinchpoint_traffic::flows::FlowMap;
-use pinchpoint_traffic::horizon::Horizon;
 use pinchpoint_traffic::pacer::Pacer;
 use pinchpoint_traffic::program::FrameProgram;
+use pinchpoint_traffic::sent_bound::SentBound;
 use std::sync::Arc;
 
 /// Frames handed to a port at once, at most.
@@ -18,8 +18,8 @@ pub const TX_BURST: usize = BURST;
 pub struct Part {
     /// Index of the stream in the trial.
     pub stream: usize,
-    /// Id carried in the signature; its own for each part.
-    pub id: u8,
+    /// Id carried in the signature: the stream's, with the number of the part in the high byte.
+    pub id: u16,
     /// Who sends it, as an index into the workers; none: another engine does.
     pub worker: Option<usize>,
     /// The ports that expect it, as indexes into the session's: any of them may
@@ -28,11 +28,13 @@ pub struct Part {
     /// How many flows take turns in it; none if the sequence number does not say
     /// which flow a frame is of.
     pub flow_count: Option<u64>,
+    /// How many frames it has at most; none if that is not known.
+    pub frames: Option<u64>,
     /// Whether received frames of it with a wrong checksum are corrupt.
     pub verify_checksums: bool,
     /// How far it has been sent, for those who receive it elsewhere; endless where
     /// another engine sends it.
-    pub horizon: Arc<Horizon>,
+    pub sent_bound: Arc<SentBound>,
     /// The flows to follow one by one, and how many of the first.
     pub flows: Option<(FlowMap, usize)>,
     /// Of a replay: the sorted hashes of its frames without signature.
@@ -77,7 +79,7 @@ pub struct Plan {
     /// Where other engines take part: how long the start of the sending, and the
     /// end of the trial after it, are waited for, in nanoseconds. None: sending
     /// begins at once, and the trial ends with its drain.
-    pub patience_ns: Option<u64>,
+    pub peer_timeout_ns: Option<u64>,
     /// Frames handed to a port at once, 1 to [`TX_BURST`].
     pub tx_burst: usize,
     /// Latency is recorded of every frame whose sequence number is a multiple

@@ -28,7 +28,7 @@ const LIVE_BURST: u64 = 2048;
 /// does not take is dropped, and the neighbour asks again.
 const LOOP: Settings = Settings {
     idle: Idle::Next,
-    patience_ns: 0,
+    reply_timeout_ns: 0,
 };
 
 /// Runs worker number `index` of `plan` with its `ports`.
@@ -46,7 +46,7 @@ pub(super) fn run(
     let _released = hold.map(ReleaseAtEnd);
     let mut streams = Streams::new(index, ports, plan, (live, tell), baselines);
     // All workers start at the same instant.
-    let start_ns = live.start_together(|| clock.now_ns());
+    let start_ns = live.await_start(|| clock.now_ns());
     streams.start_ns = start_ns.unwrap_or_else(|| clock.now_ns());
     let mut worker = Worker::new(ports, streams, LOOP, clock);
     let disturbance = Disturbance::now(core);
@@ -116,10 +116,11 @@ impl<'a> Streams<'a> {
             rx_ports: part.rx_ports.iter().copied().filter_map(place).collect(),
             is_expected: !part.rx_ports.is_empty(),
             flow_count: part.flow_count,
+            frames: part.frames,
             sender: if part.worker == Some(index) {
                 Sender::Here
             } else {
-                Sender::Elsewhere(Arc::clone(&part.horizon))
+                Sender::Elsewhere(Arc::clone(&part.sent_bound))
             },
             verify_checksums: part.verify_checksums,
             flows: part.flows,
@@ -152,7 +153,7 @@ impl<'a> Streams<'a> {
             plan,
             live,
             tell,
-            waits: plan.patience_ns.is_some(),
+            waits: plan.peer_timeout_ns.is_some(),
             active: 0..streams.len(),
             idle_ns: 0,
             slice_at_ns: if slicer.is_some() { 0 } else { u64::MAX },
@@ -212,7 +213,11 @@ impl<'a> Streams<'a> {
 
     /// Ends the trial if it has waited too long to hear `word`.
     pub(super) fn wait(&self, waited_ns: u64, word: &str) {
-        if self.plan.patience_ns.is_some_and(|most| waited_ns > most) {
+        if self
+            .plan
+            .peer_timeout_ns
+            .is_some_and(|most| waited_ns > most)
+        {
             let waited_s = waited_ns / 1_000_000_000;
             self.live
                 .fail(format!("it waited for `{word}` for {waited_s} s"));
@@ -297,7 +302,7 @@ impl<'a> Streams<'a> {
         let (first, port) = (program.next(), &mut own.port);
         if self.shared {
             // Before the frames can arrive elsewhere.
-            self.plan.parts[part].horizon.reach(first + due);
+            self.plan.parts[part].sent_bound.reach(first + due);
         }
         let time_ns = core.clock.now_ns();
         let taken = if self.recorder.is_open() {
@@ -337,7 +342,7 @@ impl<'a> Streams<'a> {
         };
         let next = port.next_live(number).unwrap_or(0);
         if self.shared {
-            self.plan.parts[planned.part].horizon.reach(next + due);
+            self.plan.parts[planned.part].sent_bound.reach(next + due);
         }
         let made = port.send_live(number, due, || clock.now_ns());
         self.account.sent(planned.part, next + made.frames);

@@ -63,7 +63,7 @@ fn sent_frames_are_those_the_far_end_counts() {
         sent += one.frames - one.refused + other.frames - other.refused;
     }
     let start = Instant::now();
-    while sink.dropped() - before < sent && start.elapsed() < PATIENCE {
+    while sink.dropped() - before < sent && start.elapsed() < TIMEOUT {
         std::thread::yield_now();
     }
     // The kernel may have sent a frame or two of its own.

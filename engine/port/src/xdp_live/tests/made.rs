@@ -31,6 +31,10 @@ fn frames_are_those_of_the_frame_program_byte_for_byte() {
         spec(60, 600, &all),
         spec(60, 77, &all),
         spec(61, 15, &all[1..3]),
+        StreamSpec {
+            id: 0x1307,
+            ..spec(60, 15, &all[1..3])
+        },
         spec(200, 10, &all[..1]),
         spec(1514, 100, &all),
         // The checksum takes every value, also those sent as 0xffff.

@@ -13,7 +13,7 @@ use pinchpoint_wire::signature::{self, Reading, Signature};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const IP_AT: usize = 14;
 const UDP_AT: usize = IP_AT + 20;
 

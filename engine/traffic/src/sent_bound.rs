@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A horizon is moved this many frames ahead of the sender at once, so that
+/// The bound is moved this many frames ahead of the sender at once, so that
 /// its cache line changes hands seldom.
 pub const LEAD: u64 = 4096;
 
@@ -11,15 +11,15 @@ pub const LEAD: u64 = 4096;
 /// line is its own (128 bytes: two lines, which some cores fetch together).
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub struct Horizon(AtomicU64);
+pub struct SentBound(AtomicU64);
 
-impl Horizon {
-    /// A horizon in front of the first frame.
+impl SentBound {
+    /// Of a stream of which nothing was sent.
     pub const fn new() -> Self {
         Self(AtomicU64::new(0))
     }
 
-    /// A horizon behind every frame: nobody here knows how far the sender is.
+    /// Of a stream of which every frame may have been sent: nobody here knows how far the sender is.
     pub const fn endless() -> Self {
         Self(AtomicU64::new(u64::MAX))
     }
