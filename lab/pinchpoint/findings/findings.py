@@ -26,6 +26,7 @@ With several other factors `against` of fall, knee, flat and growth may fix some
 `connections=32, numa=any`. A sentence whose numbers are missing is not written.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
