@@ -89,3 +89,19 @@ def test_queues_without_a_cpu_of_the_engine_are_told_with_the_remedy(monkeypatch
     assert "port left has 2 queues, but the engine has 1 CPU\n" in told
     assert "list 2 CPUs in engine.cpus" in told
     assert lacking(monkeypatch, replace(two, engine=replace(two.engine, cpus=(0, 2))), cpus=(0, 1, 2)) == ""
+
+
+class Fedora(Equipped):
+    """A host with dnf alone."""
+
+    def which(self, program):
+        return "/usr/bin/dnf" if program == "dnf" else None
+
+
+@pytest.mark.parametrize(("datapath", "package"), [("dpdk", "openvswitch-dpdk"), ("af_packet", "openvswitch")])
+def test_fedoras_switch_is_named_with_its_package_and_its_path(tmp_path, datapath, package):
+    host = Fedora({0, 1}, tmp_path)
+    theirs = requirements.as_here(needs.program(host, Datapath(datapath)), host)
+    assert theirs.hint.startswith(f"dnf install {package}; ")
+    assert theirs.hint.endswith("--set dut.vswitchd=/usr/sbin/ovs-vswitchd")
+    assert theirs.remedy == requirements.Remedy(dnf=(package,))

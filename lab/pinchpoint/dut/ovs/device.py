@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from pinchpoint.bench.requirements import Probe, Remedy, command, hugepages, kernel_module
+from pinchpoint.bench.requirements import Probe, command, hugepages, kernel_module
 from pinchpoint.bench.resource import AnyResource, TapLinks
 from pinchpoint.dut import device, nics
 from pinchpoint.dut.attach import by_dpdk, by_veth, pages_of
@@ -73,9 +73,9 @@ _FIRST_LINE = re.compile(r"\S+ \(Open vSwitch\) \S+")
 def program(host: Machine, datapath: Datapath) -> Probe:
     """Whether the datapath's switch is installed where Debian has it."""
     path = Path(made.VSWITCHD[datapath])
-    probe, package = command(host, str(path), path.parent.name), path.parent.name
-    hint = f"{probe.hint}; where it has another path: --set dut.vswitchd=PATH"
-    return replace(probe, name=path.name, hint=hint, remedy=Remedy(packages=(package,)))
+    probe = command(host, str(path), path.parent.name, path.parent.name.replace("-switch", ""))
+    hint = f"{probe.hint}; where it has another path, as on Fedora: --set dut.vswitchd=/usr/sbin/ovs-vswitchd"
+    return replace(probe, name=path.name, hint=hint)
 
 
 def _own_program(host: Machine, path: str, datapath: Datapath) -> Probe:
