@@ -179,7 +179,14 @@ def headroom(trial: Trial) -> str:
     load = busiest(trial)
     if load is None or load.busy_share is None or load.busy_share >= SATURATED:
         return ""
-    return f": {load.name} still had {units.share(1 - load.busy_share)} idle"
+    return f": {load.name} was still {units.share(1 - load.busy_share)} idle"
+
+
+def idle(load: ThreadLoad, share: float, over: Overload | None) -> str:
+    """The share of its time that a thread needed, at what a packet costs under overload; else how busy it was."""
+    if over and load.name in over.cycles and load.clock_hz:
+        return f"{load.name} needed only {units.share(share)} of its time"
+    return f"{load.name} was only {units.share(share)} busy"
 
 
 def saturated(load: ThreadLoad | None, over: Overload | None) -> str:
