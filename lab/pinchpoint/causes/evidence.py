@@ -213,14 +213,14 @@ def ruled_out(losing: Sequence[Trial], trials: Sequence[Trial]) -> Iterator[str]
         yield (
             "another process on the switch's core, as far as the kernel can see: its threads waited at most "
             f"{units.nanoseconds(max(waits)[0] * 1e9)} for others in these trials, and no time was stolen "
-            f"({units.counted(discarded, 'trial')} discarded since the engine's core stood still)"
+            f"({units.counted(discarded, 'trial')} discarded because the engine's core stood still)"
         )
 
 
 def _load_line(load: ThreadLoad, trial: Trial, over: Overload | None) -> str:
     needed = over.busy_share(load, trial.sent_duration_s) if over else load.busy_share
     if needed is None:
-        return f"this kernel does not tell how busy {load.name} was"
+        return f"this kernel does not report how busy {load.name} was"
     cycles = over.cycles.get(load.name) if over else None
     if cycles:
         line = (

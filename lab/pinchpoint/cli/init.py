@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Write a first scenario that runs on this machine.")
 @click.argument("file", default="first.toml", type=NEW_FILE, metavar="[FILE]")
-@click.option("--kind", metavar="KIND", help="The kind of device, e.g. bridge; otherwise the first that can run.")
+@click.option("--kind", metavar="KIND", help="Kind of device, e.g. bridge. [default: the first that can run here]")
 @click.option("--stdout", "to_stdout", is_flag=True, help="Print the scenario instead of writing FILE.")
 def init(file: Path, kind: str | None, to_stdout: bool) -> int:
     """Look at this machine and write FILE (first.toml), a scenario that runs here, with the reasons as comments.
@@ -63,7 +63,7 @@ def _write(file: Path | None, text: str, what: str) -> None:
         with file.open("x", encoding="utf-8") as made:
             made.write(text)
     except OSError as error:
-        raise StoreError(f"{file}: {error.strerror}", "name a file in a folder that you may write") from error
+        raise StoreError(f"{file}: {error.strerror}", "name a file in a writable folder") from error
     click.echo(f"{file}: {what}")
     next_step("check", str(file))
 
@@ -89,7 +89,7 @@ def _in_service(lab: Host) -> Iterator[str]:
         with suppress(PinchpointError), closing(device.attach(None, lab)) as attached:
             ports: Sequence[str] = attached.ports
             place = f"{attached.place} with {units.counted(len(ports), 'port')}"
-            left_alone = "left alone, a run builds its own; `pinchpoint watch` looks at it"
+            left_alone = "a run leaves it alone and builds its own; `pinchpoint watch` reads it"
             yield f"{device.title} is in service at {place}: {left_alone}"
 
 
@@ -110,7 +110,7 @@ Example:
               help="Also the streams of direction 1, or the servers' frames of captures, from the second "
                    "port.")  # fmt: skip
 @click.option("--bench", type=FILE, metavar="SCENARIO",
-              help="Take all but its [[stream]] tables from here.  [default: ports that are joined]")  # fmt: skip
+              help="Take all but the [[stream]] tables from this file.  [default: two joined ports]")  # fmt: skip
 @click.option("--ports", nargs=2, default=("left", "right"), show_default=True, metavar="FIRST SECOND",
               help="Names of the two [[port]] tables.")  # fmt: skip
 def import_profile(

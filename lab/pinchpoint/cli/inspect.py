@@ -299,7 +299,7 @@ def clean(address: str | None) -> int:
     for line in removed:
         click.echo(f"undone: {line}")
     for bench in alive:
-        click.echo(f"left alone: bench {bench} belongs to a run that is still going on", err=True)
+        click.echo(f"left alone: bench {bench} belongs to a run that is still active", err=True)
     for line in failures:
         click.echo(f"not removed: {line}", err=True)
     if not removed and not alive and not failures:

@@ -98,7 +98,7 @@ class Finding:
 @click.option("--within", type=click.FloatRange(0, 100, min_open=True), default=1.0, show_default=True,
               metavar="PERCENT", help="Target half-width of the 95 % interval.")  # fmt: skip
 @click.option("--time", "time_s", type=duration, metavar="TIME",
-              help="Advise the narrowest interval that fits into TIME (10m, 1h) instead.")  # fmt: skip
+              help="Recommend the narrowest interval that fits into TIME (10m, 1h) instead.")  # fmt: skip
 @click.option("--metric", "metrics", type=former.metric, multiple=True, metavar="NAME",
               help="Judge this metric; else every rate.")  # fmt: skip
 @how_options("quick", "settings", "out", "dry_run", "as_json", "quiet", as_json="For machines.")
@@ -245,7 +245,7 @@ FOREIGN_S = 5.0  # another generator runs
 
 @click.command(short_help="What the engine itself reaches, without the device.")
 @click.argument("path", type=SCENARIO, metavar="SCENARIO")
-@click.option("--fresh", is_flag=True, help="Measure it anew, also if it was measured within the last day.")
+@click.option("--fresh", is_flag=True, help="Measure it again, even if it was measured within the last day.")
 @click.option("--generator", metavar="COMMAND", help="Watch this command instead of the engine; {PORT} is replaced.")
 @click.option("--for", "duration_s", type=duration, metavar="TIME", help="How long it may run. [default: 5s]")
 @how_options("as_json", "quiet", as_json="For machines.")

@@ -64,7 +64,7 @@ CONTINUES = "a resumed run continues with its original options"
 @click.command(short_help="Build, measure, explain, report.")
 @click.argument("paths", nargs=-1, type=ScenarioPath(), metavar="SCENARIO...")
 @click.option("--confirm", is_flag=True,
-              help="Put each likely cause of a rate to the test, by counter-experiments, as `pinchpoint explain` "
+              help="Test each likely cause of a rate by counter-experiments, as `pinchpoint explain` "
                    "does.")  # fmt: skip
 @how_options()
 def run(paths: tuple[Path, ...], confirm: bool, how: How) -> int:
@@ -341,7 +341,7 @@ EXAMPLE = "pinchpoint explain quickstart/3-snat-65536.toml"
 @how_options(
     *("settings", "budget_s", "quick", "no_ceiling", "out", "resume", "dry_run", "as_json", "quiet"),
     budget_s={"default": "5m", "show_default": True,
-              "help": "Begin no counter-experiment that would take longer than TIME in all."},
+              "help": "Start no counter-experiment that would exceed TIME in total."},
     resume="Continue an interrupted explanation.",
 )  # fmt: skip
 def explain(path: Path | None, name: str | None, how: How) -> int:

@@ -240,7 +240,7 @@ def test_a_confirmation_that_would_take_too_long_is_left_out_and_says_why():
     ("changes", "balancer", "words"),
     [
         ({"work": "syn"}, Balancer(), "leaves connections open"),
-        ({}, Balancer(held_s=None), "no limit says for how long"),
+        ({}, Balancer(held_s=None), "no limit says how long"),
     ],
 )
 def test_a_sustained_rate_that_nothing_predicts_is_absent_with_the_reason(changes, balancer, words):

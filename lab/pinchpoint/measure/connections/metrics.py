@@ -156,7 +156,7 @@ def unlimited(prediction: Prediction, burst_cps: float, steady: CompletedRate | 
 def unpredicted(limits: Sequence[Bounds], steady: CompletedRate | None) -> Sustained:
     """Where no limit says for how long it keeps the place of a connection that has closed, or all keep none."""
     if steady is None or any(limit.held_s != 0 for limit in limits if limit.size):
-        return Sustained(None, None, "no limit says for how long a closed connection occupies a place", None)
+        return Sustained(None, None, "no limit says how long a closed connection occupies a place", None)
     words = "the completed rate: no place is kept for a connection that has closed"
     cps, is_open = steady.completed_cps, steady.is_carried
     return Sustained(cps, None, words, None, steady.ended, is_completed=True, is_open=is_open)
