@@ -157,7 +157,7 @@ def doctor(fix: bool, everything: bool, hugepages: int | None, yes: bool, as_jso
 
     Each kernel that a guest can have is booted, which takes some seconds.
 
-    --fix installs missing Debian, Fedora and Python packages and loads kernel modules, after it has asked.
+    --fix asks, then installs missing Debian, Fedora and Python packages and loads kernel modules.
     """
     if not fix and (hugepages or yes):
         raise InputError("--hugepages and --yes need --fix", "pinchpoint doctor --fix")

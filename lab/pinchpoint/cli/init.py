@@ -122,7 +122,7 @@ def import_profile(
     PROFILE is a stateless profile in Python (register, get_streams), or one of captures in YAML. A Python profile is
     run without privileges: no network, no files to write, no processes, 3 s of CPU time, 512 MiB. Captures are
     searched for next to the profile, in the current directory, and in the profile's parent directories. What a
-    [[stream]] does not do is refused with its name and line. Rates become shares of the load, which the measure
+    [[stream]] cannot express is refused, with its name and line. Rates become shares of the load, which the measure
     chooses.
     """
     _require_new(output, "import", "-o with another name")

@@ -105,8 +105,8 @@ class Finding:
 def pilot(path: Path, size: Size, within: float, time_s: float | None, metrics: tuple[str, ...], how: How) -> int:
     """Measure SCENARIO on several benches, after several starts of the DUT on each, several times after each start.
 
-    Prints how much each level varies, which one most, and how often to do what for the wanted interval. With
-    --starts 1 or --measurements 1 it measures as was advised, and prints the number with its interval.
+    Prints how much each level varies, which one most, and how often to repeat what for the interval asked for. With
+    --starts 1 or --measurements 1 it measures as recommended, and prints the number with its interval.
     """
     asked = Asked(path, how, metrics, within, time_s)
     machines = how.machines
@@ -258,7 +258,7 @@ def ceiling(path: Path, fresh: bool, generator: str | None, duration_s: float | 
     With `--generator` another generator takes the engine's place, and what it really sends is reported: rate,
     bursts, sizes, flows, checksums, one way or two. COMMAND is run without a shell on the engine's CPUs. Its
     {PORT} is the interface of that port in a namespace of its own or, where the device polls, the path of the
-    vhost-user socket that the command has to serve: `--generator "trafgen --dev {left} --conf udp.cfg"`.
+    vhost-user socket that the command must serve: `--generator "trafgen --dev {left} --conf udp.cfg"`.
     """
     scenario = program.of_paths([path]).units[0]
     if scenario.is_cabled:

@@ -347,11 +347,11 @@ EXAMPLE = "pinchpoint explain quickstart/3-snat-65536.toml"
 def explain(path: Path | None, name: str | None, how: How) -> int:
     """Say why the rate of SCENARIO, or of the scenario of a RUN, is what it is.
 
-    The scenario is measured as it is. Its counters make causes likely. Then each is put to the test: the bench is
-    changed in one respect and measured in turns with the unchanged one. A cause is confirmed if what it predicts comes
+    The scenario is measured as it is. Its counters make causes likely. Then each is tested: the bench is
+    changed in one respect and measured in turns with the unchanged one. A cause is confirmed if its prediction comes
     true, and excluded if it does not. Last, one trial under the highest load is sampled, if perf is permitted here: it
-    divides the forwarding threads' time by function. A RUN that explains already is only shown. Exit code 9 if no
-    cause is confirmed or excluded and, where none was put to the test, the verdict names no limit either.
+    divides the forwarding threads' time by function. A RUN with an explanation is only shown. Exit code 9 if no
+    cause is confirmed or excluded and, where none was tested, the verdict names no limit either.
     """
     if how.resume is not None:
         if path is not None or name is not None:

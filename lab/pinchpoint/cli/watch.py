@@ -66,10 +66,10 @@ class Watching:
 def watch(places: tuple[str, ...], how: Watching) -> int:
     """Show the path of frames through a running switch: rates, drops, threads, tables, and the likely causes.
 
-    PLACE is the run directory of the switch; without it, the system's is watched. A RECORD is replayed. Several, in the
-    order in which frames pass their hosts, are joined into one path: clocks are aligned by the rates, and where frames
-    vanish between two hosts is named. A FOLDER or file holds saved output of a switch's commands, such as an unpacked
-    sosreport. Counters are only read: nothing is changed or cleared.
+    PLACE is the run directory of the switch; without it, the system's is watched. A RECORD is replayed. Several, in
+    the order in which frames pass their hosts, are joined into one path: clocks are aligned by the rates, and
+    frames that vanish between two hosts are located. A FOLDER or file holds saved output of a switch's commands,
+    such as an unpacked sosreport. Counters are only read: nothing is changed or cleared.
     """
     if len(places) > 1 or any(Path(place).is_file() for place in places):
         _refuse_live(how, places[0])
