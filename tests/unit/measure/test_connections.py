@@ -166,7 +166,7 @@ def test_a_queue_is_a_burst_in_connections_and_the_completed_rate_is_what_the_co
     assert published["completed rate"].value == pytest.approx(1000, rel=0.02)
     assert (published["burst"].value, published["burst"].unit) == (pytest.approx(200, abs=50), "count")
     assert published["sustained rate"].value == published["completed rate"].value
-    assert published["sustained rate"].note.startswith("the completed rate: local ports bear 100 k/s")
+    assert published["sustained rate"].note.startswith("the completed rate: local ports sustain 100 k/s")
     assert result.verdict.headline == "burst: softirq; completed: softirq; sustained: what ends the completed rate"
 
 
