@@ -1,4 +1,7 @@
-"""The tutorial's commands, in their order, do what it says; only the trials are shorter."""
+"""The tutorial's commands, in their order, do what it says; only the trials are shorter.
+
+A comparison that was decided has a ratio with an interval, as step 5 promises; one that was not gives the reason.
+"""
 
 import os
 import re
@@ -7,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from bench_tools import PINCHPOINT, ROOT
+
+from pinchpoint.store.folder import COMPARISON
 
 pytestmark = [pytest.mark.tier2("the tutorial's commands"), pytest.mark.needs("dpdk")]
 
@@ -37,4 +42,16 @@ def test_the_tutorial_can_be_followed(tmp_path, nothing_left):
         )
         decided = (0, 9) if line in SHORTER else (0,)  # 9: a busy host may leave so little traffic undecided
         assert done.returncode in decided, f"{words}\n{done.stdout}\n{done.stderr}"
+        if line.startswith("pinchpoint compare "):
+            assert_compared(tmp_path, done)
     assert list(tmp_path.glob("runs/first-2*/report.html"))
+
+
+def assert_compared(folder, done):
+    if done.returncode:
+        assert "could not be decided: " in done.stderr
+        return
+    (file,) = folder.glob("runs/*/comparison.json")
+    (part,) = COMPARISON.decode(file.read_bytes(), "").scenarios
+    for metric in (metric for metric in part.metrics if metric.judged):
+        assert metric.interval and metric.interval.low <= metric.interval.high, metric.sentence

@@ -72,7 +72,7 @@ def exhausted(limits: Sequence[Limit], loads: Sequence[Seen], every: Sequence[Se
     places = [place for place in places if place not in waiting]
     resources = [*_silent(every or loads), *places, *threads, *waiting, *_generator(loads)]
     if not resources:
-        return Exhausted(None, (f"{units.counted(failed, 'connection')} failed, and no counter rose with them",))
+        return Exhausted(None, (f"{units.counted(failed, 'connection')} failed, and no counter accounts for them",))
     return Exhausted(resources[0][0], tuple(words for _, words in resources))
 
 
@@ -138,7 +138,7 @@ def _generator(loads: Sequence[Seen]) -> Iterator[tuple[Resource, str]]:
         core = f"generator: its core was {units.share(max(seen.busy_share for seen in full))} busy"
         late = units.counted(sum(seen.account.client.shortfall for seen in full if seen.account.client), "connection")
         missed = units.frames(sum(seen.account.missed for seen in full))
-        yield Resource.GENERATOR, f"{core}; {late} not opened in time, {missed} that its rings had no place for"
+        yield Resource.GENERATOR, f"{core}; {late} not opened in time, {missed} that its full rings dropped"
 
 
 def pushed_back(account: Account) -> bool:

@@ -92,7 +92,9 @@ def as_here(probe: Probe, host: Host) -> Probe:
     """The finding with the command of the host's own package manager, where that is dnf."""
     if probe.remedy is None or not probe.remedy.dnf or host.which("apt-get") or not host.which("dnf"):
         return probe
-    return replace(probe, hint=f"dnf install {' '.join(probe.remedy.dnf)}", remedy=replace(probe.remedy, packages=()))
+    apt, dnf = (" ".join(names) for names in (probe.remedy.packages, probe.remedy.dnf))
+    hint = probe.hint.replace(f"apt-get install {apt}", f"dnf install {dnf}")
+    return replace(probe, hint=hint, remedy=replace(probe.remedy, packages=()))
 
 
 def cpus(host: Host, cpus: Sequence[int], least: int) -> Probe:

@@ -62,13 +62,13 @@ def _joined(address: str) -> Any:
         ray.init(address=address, namespace="pinchpoint", log_to_driver=False, logging_level="error")
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
         told = str(error).strip().splitlines()[-1:] or [type(error).__name__]
-        hint = "this machine has to be a node of it: ray start --address HEAD:6379, or ray start --head"
+        hint = "this machine must be one of its nodes: ray start --address HEAD:6379, or ray start --head"
         raise RequirementError(f"no Ray cluster at {address}: {told[0]}", hint) from error
     return ray
 
 
 def _gone(address: str, why: str) -> RequirementError:
-    hint = f"start the cluster anew, then pinchpoint campaign --resume CAMPAIGN --cluster {address}"
+    hint = f"restart the cluster, then pinchpoint campaign --resume CAMPAIGN --cluster {address}"
     return RequirementError(f"the Ray cluster at {address} is gone: {why}", hint)
 
 

@@ -121,7 +121,7 @@ class Conduct:
                 self._scheduler.give_up()
         elif self._now_s() - self._absent_s >= self._executor.absent_s:
             excluded = "; ".join(f"{name}: {why}" for name, why in self._tally.excluded.items())
-            told = f"no machine is left that measures{f' ({excluded})' if excluded else ''}"
+            told = f"no machine is left to measure on{f' ({excluded})' if excluded else ''}"
             raise BenchError(told, f"{self._again} continues")
 
     def _start(self, bench: Bench, unit: Unit) -> None:
@@ -193,7 +193,7 @@ class Conduct:
         if what is What.INTERRUPTED and not self._stopping:
             reason = f"its machine interrupted it, not the campaign (exit code {event.exit_code})"
         if what is What.FINISHED and unit is self._scheduler.control_unit and (not result or figure_of(result) is None):
-            what, reason = What.FAILED, "the control scenario gave no figure by which machines are compared"
+            what, reason = What.FAILED, "the control scenario gave no figure to compare machines by"
         self._log(what, unit.name, attempt, event.machine, wall_s, reason)
         if what is What.FINISHED:
             self._scheduler.finished(event.machine, wall_s)

@@ -212,7 +212,7 @@ def outcome(folder: RunFolder, code: int, said: str) -> tuple[What, str, Scenari
         return What.INTERRUPTED, "interrupted", None
     if last is None:
         told = said.splitlines()[-4:]
-        return What.FAILED, f"exit code {code}: {' / '.join(told) or 'it said nothing'}", None
+        return What.FAILED, f"exit code {code}: {' / '.join(told) or 'no output'}", None
     if last.outcome in (Outcome.MEASURED, Outcome.WRONG, Outcome.SKIPPED):
         return What.FINISHED, "", last
     return What.IMPOSSIBLE if last.outcome is Outcome.IMPOSSIBLE else What.FAILED, last.reason, last

@@ -79,10 +79,10 @@ MACHINE: Final = Table("machine",
     Key("hosts", HOSTS,
         'A site: the address of each host by the name that scenarios have for it, e.g. {gen = "10.0.1.1", dut = '
         '"10.0.1.2"}. It measures one unit at a time, of scenarios that name hosts.', Unset("one machine")),
-    Key("sudo", kinds.boolean(), "Whether `sudo -n` makes the user root there who is not.", True),
+    Key("sudo", kinds.boolean(), "Whether a user other than root becomes root there by `sudo -n`.", True),
     Key("labels", NAMES, "Words that [[need]] asks for.", Unset("none")),
     Key("cpus", kinds.integer(1, 4096), "How many CPUs it has, each host of a site.",
-        Unset("not known; of a node what it says")),
+        Unset("unknown; for a node, what it reports")),
     Key("cost_per_hour", kinds.number(0, 1e6), "What an hour of measuring costs.", 0),
 ), at_most=MOST_MACHINES)  # fmt: skip
 
@@ -93,13 +93,11 @@ _CHOSEN = (
 )
 _CHOSEN_ON = (*_CHOSEN, Key("machine", NAMES, "Machines.", Unset("all")))
 
-EXCLUDE: Final = Table(
-    "exclude", "Combinations that are not measured: all that match every key.", _CHOSEN_ON, MOST_RULES
-)
+EXCLUDE: Final = Table("exclude", "Combinations to leave out: those that match every key.", _CHOSEN_ON, MOST_RULES)
 ONLY: Final = Table(
-    "only", "If there is any, only combinations that match one of these tables are measured.", _CHOSEN_ON, MOST_RULES
+    "only", "With any of these tables, only combinations that match one of them are measured.", _CHOSEN_ON, MOST_RULES
 )
-NEED: Final = Table("need", "What combinations need of a machine, beside the CPUs that their scenarios name.", (
+NEED: Final = Table("need", "What combinations need of a machine, besides the CPUs that their scenarios name.", (
     *_CHOSEN,
     Key("labels", NAMES, "Labels that the machine must have, all of them.", Unset("none")),
     Key("cpus", kinds.integer(1, 4096), "CPUs that it must have at least.", Unset("those that are named")),

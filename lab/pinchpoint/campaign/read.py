@@ -220,7 +220,7 @@ class _File:
                 raise InputError(f"{path}: no such file; {self.source.path} names it")
             sweep = load_sweep(path, self._quick, changes)
             if any(scenario.point.relative is not Relative.NO for scenario in sweep.scenarios):
-                told = f"{path}: sweep.relative: points of a campaign do not stand beside each other"
+                told = f"{path}: sweep.relative: a campaign cannot measure points side by side"
                 raise InputError(told, 'write "no"')
             if any(hosts_of(scenario) and any(site.is_lab for site in scenario.sites) for scenario in sweep.scenarios):
                 told = f"{path}: a part of its bench stands on the lab's own machine, which all sites would share"
@@ -244,7 +244,7 @@ class _File:
         if key is None:
             kind = sweep.scenarios[0].dut.kind
             said = f"{combination.path}: the program of a device of kind {kind} cannot be chosen, but there are builds"
-            hint = "leave it out by [[exclude]] for each build, or make a campaign of its own"
+            hint = "exclude it for each build ([[exclude]]), or give it a campaign of its own"
             self.wrong.append(f"{said}\n  hint: {hint}")
             return None
         try:

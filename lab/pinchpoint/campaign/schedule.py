@@ -287,7 +287,7 @@ class Scheduler:
         """Nothing runs, and no machine that is there can measure what waits."""
         for unit in list(self.waiting()):
             reasons = self._banned.get(unit.name, {})
-            why = next(iter(reasons.values()), "") or f"no machine that is there {needs(unit.requirement)}"
+            why = next(iter(reasons.values()), "") or f"no available machine {needs(unit.requirement)}"
             kind = Outcome.FAILED if self._failures[unit.name] else Outcome.IMPOSSIBLE
             self.unmeasured[unit.name] = (kind, why)
         for queue in self._waiting.values():

@@ -179,7 +179,14 @@ def headroom(trial: Trial) -> str:
     load = busiest(trial)
     if load is None or load.busy_share is None or load.busy_share >= SATURATED:
         return ""
-    return f": {load.name} still had {units.share(1 - load.busy_share)} idle"
+    return f": {load.name} was still {units.share(1 - load.busy_share)} idle"
+
+
+def idle(load: ThreadLoad, share: float, over: Overload | None) -> str:
+    """The share of its time that a thread needed, at what a packet costs under overload; else how busy it was."""
+    if over and load.name in over.cycles and load.clock_hz:
+        return f"{load.name} needed only {units.share(share)} of its time"
+    return f"{load.name} was only {units.share(share)} busy"
 
 
 def saturated(load: ThreadLoad | None, over: Overload | None) -> str:
@@ -206,14 +213,14 @@ def ruled_out(losing: Sequence[Trial], trials: Sequence[Trial]) -> Iterator[str]
         yield (
             "another process on the switch's core, as far as the kernel can see: its threads waited at most "
             f"{units.nanoseconds(max(waits)[0] * 1e9)} for others in these trials, and no time was stolen "
-            f"({units.counted(discarded, 'trial')} discarded since the engine's core stood still)"
+            f"({units.counted(discarded, 'trial')} discarded because the engine's core stood still)"
         )
 
 
 def _load_line(load: ThreadLoad, trial: Trial, over: Overload | None) -> str:
     needed = over.busy_share(load, trial.sent_duration_s) if over else load.busy_share
     if needed is None:
-        return f"this kernel does not tell how busy {load.name} was"
+        return f"this kernel does not report how busy {load.name} was"
     cycles = over.cycles.get(load.name) if over else None
     if cycles:
         line = (

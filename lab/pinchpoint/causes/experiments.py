@@ -81,7 +81,9 @@ def _branch(suspicion: Suspicion, unchanged: ScenarioResult, made: Done) -> Bran
     measured = made.get(suspicion.experiment)
     if measured is None:
         return Branch(
-            suspicion, Standing.NOT_TRIED, f"not possible on this bench, or no change: {suspicion.experiment.words}"
+            suspicion,
+            Standing.NOT_TRIED,
+            f"not possible on this bench, or would change nothing: {suspicion.experiment.words}",
         )
     if measured.outcome is not Outcome.MEASURED:
         return Branch(suspicion, Standing.NOT_TRIED, measured.reason)

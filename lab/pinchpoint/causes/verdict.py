@@ -227,7 +227,7 @@ def _limit(lost: Group, seen: Signs) -> Limit:
 def _headline(limit: Limit, lost: Group, losing: Sequence[Trial], seen: Signs, over: Overload | None) -> str:
     thread = evidence.busiest_of(losing, lost.port if lost.limits == Party.DUT else "")
     busy = seen.values.get(Sign.BUSY)
-    idle = f"; {thread.name} only {units.share(busy)} busy" if thread and busy is not None and busy < SATURATED else ""
+    idle = f"; {evidence.idle(thread, busy, over)}" if thread and busy is not None and busy < SATURATED else ""
     if limit is Limit.FORWARDING_CORE:
         return evidence.saturated(thread, over)
     if limit is Limit.GENERATOR:

@@ -74,8 +74,8 @@ class _How(How):
 def campaign(file: Path | None, how: _How) -> int:
     """Measure the campaign FILE: scenarios x variants x builds, on this machine, on hosts by ssh or on a Ray cluster.
 
-    Machines that vanish cost the time of the units that they measured, which others measure again. Results are in one
-    run folder: show, report, serve, export and compare read it.
+    What a machine that vanishes was measuring is measured again on another. Results are in one run folder:
+    show, report, serve, export and compare read it.
     """
     if (file is None) is (how.resume is None):
         raise InputError("give either a campaign file or --resume CAMPAIGN", "docs/campaigns.md has an example")

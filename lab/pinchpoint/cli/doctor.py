@@ -97,7 +97,7 @@ def carry_out(host: Host, wanted: Sequence[Step], begins: Callable[[Step], None]
             try:
                 host.run(step.argv, environment=_QUIET, timeout_s=STEP_TIMEOUT_S)
             except CommandFailed as error:
-                hint = f"mend that, then again: pinchpoint doctor --fix ({step})"
+                hint = f"fix that, then repeat: pinchpoint doctor --fix ({step})"
                 raise RequirementError(error.message, hint) from error
     _require_reserved(host, wanted)
 
@@ -105,8 +105,8 @@ def carry_out(host: Host, wanted: Sequence[Step], begins: Callable[[Step], None]
 def _require_what_it_takes(host: Host, wanted: Sequence[Step]) -> None:
     for program in dict.fromkeys(step.argv[0] for step in wanted):
         if host.which(program) is None:
-            hint = "packages are those of apt-get and dnf: install the same programs by your system's own means"
-            raise RequirementError(f"{program}: not installed, so that --fix cannot work here", hint)
+            hint = "--fix knows apt-get and dnf only: install these programs with your system's package manager"
+            raise RequirementError(f"{program}: not installed, so --fix cannot work here", hint)
 
 
 @contextmanager
@@ -145,10 +145,10 @@ ByName = Mapping[str, Probe]
 @click.command(short_help="What this machine lacks, and how to fix it.")
 @click.option("--fix", is_flag=True, help="Provide what is missing: print the commands, ask, run them.")
 @click.option("--all", "everything", is_flag=True,
-              help="Print the checks that are ok, too; with --fix provide what only some devices need.")  # fmt: skip
+              help="Also print checks that are ok; with --fix, also provide what only some devices need.")  # fmt: skip
 @click.option("--hugepages", type=click.IntRange(1, 1 << 20), metavar="N",
-              help="With --fix: also have N hugepages of 2 MiB until the next boot; a larger pool stays as it is. A "
-                   "run reserves and returns its own: this is for memory that is too fragmented for that.")  # fmt: skip
+              help="With --fix: also reserve N hugepages of 2 MiB until the next boot; a larger pool is left alone. A "
+                   "run reserves and returns its own; this helps where memory is too fragmented for that.")  # fmt: skip
 @click.option("--yes", is_flag=True, help="With --fix: do not ask.")
 @json_option
 @host_option
@@ -157,7 +157,7 @@ def doctor(fix: bool, everything: bool, hugepages: int | None, yes: bool, as_jso
 
     Each kernel that a guest can have is booted, which takes some seconds.
 
-    --fix installs missing Debian, Fedora and Python packages and loads kernel modules, after it has asked.
+    --fix asks, then installs missing Debian, Fedora and Python packages and loads kernel modules.
     """
     if not fix and (hugepages or yes):
         raise InputError("--hugepages and --yes need --fix", "pinchpoint doctor --fix")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Write a first scenario that runs on this machine.")
 @click.argument("file", default="first.toml", type=NEW_FILE, metavar="[FILE]")
-@click.option("--kind", metavar="KIND", help="The kind of device, e.g. bridge; otherwise the first that can run.")
+@click.option("--kind", metavar="KIND", help="Kind of device, e.g. bridge. [default: the first that can run here]")
 @click.option("--stdout", "to_stdout", is_flag=True, help="Print the scenario instead of writing FILE.")
 def init(file: Path, kind: str | None, to_stdout: bool) -> int:
     """Look at this machine and write FILE (first.toml), a scenario that runs here, with the reasons as comments.
@@ -61,7 +61,7 @@ def _write(file: Path | None, text: str, what: str) -> None:
     if file is None:
         click.echo(text, nl=False)
         return
-    with storing(file, "name a file in a folder that you may write"), file.open("x", encoding="utf-8") as made:
+    with storing(file, "name a file in a writable folder"), file.open("x", encoding="utf-8") as made:
         made.write(text)
     click.echo(f"{file}: {what}")
     next_step("check", str(file))
@@ -87,7 +87,7 @@ def _in_service(lab: Host) -> Iterator[str]:
         with suppress(PinchpointError), closing(watchable(device).attach(None, lab)) as attached:
             ports: Sequence[str] = attached.ports
             place = f"{attached.place} with {units.counted(len(ports), 'port')}"
-            left_alone = "left alone, a run builds its own; `pinchpoint watch` looks at it"
+            left_alone = "a run leaves it alone and builds its own; `pinchpoint watch` reads it"
             yield f"{device.title} is in service at {place}: {left_alone}"
 
 
@@ -108,7 +108,7 @@ Example:
               help="Also the streams of direction 1, or the servers' frames of captures, from the second "
                    "port.")  # fmt: skip
 @click.option("--bench", type=FILE, metavar="SCENARIO",
-              help="Take all but its [[stream]] tables from here.  [default: ports that are joined]")  # fmt: skip
+              help="Take all but the [[stream]] tables from this file.  [default: two joined ports]")  # fmt: skip
 @click.option("--ports", nargs=2, default=("left", "right"), show_default=True, metavar="FIRST SECOND",
               help="Names of the two [[port]] tables.")  # fmt: skip
 def import_profile(
@@ -120,7 +120,7 @@ def import_profile(
     PROFILE is a stateless profile in Python (register, get_streams), or one of captures in YAML. A Python profile is
     run without privileges: no network, no files to write, no processes, 3 s of CPU time, 512 MiB. Captures are
     searched for next to the profile, in the current directory, and in the profile's parent directories. What a
-    [[stream]] does not do is refused with its name and line. Rates become shares of the load, which the measure
+    [[stream]] cannot express is refused, with its name and line. Rates become shares of the load, which the measure
     chooses.
     """
     _require_new(output, "import", "-o with another name")

@@ -226,7 +226,7 @@ def show(run_folder: Path, as_json: bool) -> int:
               help="Make FORM.html in the folder instead: the report that this RFC asks for, to be "
                    "printed.")  # fmt: skip
 def report(run_folder: Path, form: str | None) -> int:
-    """Make report.html and report.md of the run folder RUN anew, e.g. with a newer pinchpoint."""
+    """Write report.html and report.md of the run folder RUN again, e.g. with a newer pinchpoint."""
     folder = RunFolder.open(run_folder)
     if form is None:
         click.echo(f"Report: {write_report(StoredRun(folder))}")
@@ -249,7 +249,7 @@ def trend(
 ) -> int:
     """Find change points over RUNS: run folders, or folders of them, in the order of their start.
 
-    Only runs of the newest one's scenario and definition are compared; the others are named. Exit code 8
+    Only runs of the newest one's scenario and definition are compared; others are listed. Exit code 8
     if the latest level of a metric is worse than the one before it, 9 if no series has enough runs. At most 2 of 100
     series without a change raise an alarm; at least 10 runs are needed.
     """
@@ -299,7 +299,7 @@ def clean(address: str | None) -> int:
     for line in removed:
         click.echo(f"undone: {line}")
     for bench in alive:
-        click.echo(f"left alone: bench {bench} belongs to a run that is still going on", err=True)
+        click.echo(f"left alone: bench {bench} belongs to a run that is still active", err=True)
     for line in failures:
         click.echo(f"not removed: {line}", err=True)
     if not removed and not alive and not failures:
@@ -446,10 +446,10 @@ def pack(run_folder: Path, output: Path | None, is_anonymous: bool, names: tuple
 @click.option("-o", "--out", "output", type=FOLDER, default=str(RUNS), show_default=True, metavar="DIR",
               help="Make the run folder in DIR; an existing one is never overwritten.")  # fmt: skip
 def unpack(file: Path, output: Path) -> int:
-    """Make the run folder that FILE, a bundle of `pinchpoint pack`, holds, and its report anew.
+    """Restore the run folder in FILE, a bundle of `pinchpoint pack`, and write its report.
 
-    A bundle is checked as it is read: one with names that lead outside, links, files that it does not name, wrong
-    digests, or sizes that would fill the disk is refused, and leaves nothing behind.
+    A bundle is checked as it is read. Names that lead outside, links, unlisted files, wrong digests and sizes that
+    would fill the disk are refused, and nothing is left behind.
     """
     folder = bundle.unpack(file, output)
     click.echo(f"Report: {write_report(StoredRun(folder))}")

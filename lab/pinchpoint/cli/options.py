@@ -163,7 +163,7 @@ def study_folder(name: str) -> Path:
         return shipped[name]
     if name and Path(name).is_dir():
         return Path(name)
-    hint = f"{choices(name, shipped, 'shipped')}; or the path of a folder of your own"
+    hint = f"{choices(name, shipped, 'shipped')}; or the path of your own folder"
     raise InputError(f"{name}: no such study", hint)
 
 
@@ -241,13 +241,11 @@ FOLDER: Final = click.Path(file_okay=False, path_type=Path)
 FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 SCENARIO: Final = ScenarioPath(dir_okay=False)
 NEW_FILE: Final = click.Path(dir_okay=False, path_type=Path)
-json_option = click.option("--json", "as_json", is_flag=True, help="For machines.")
-host_option = click.option(
-    "--host", "address", metavar="HOST", help="On another machine, by the name that ssh(1) knows it by."
-)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+host_option = click.option("--host", "address", metavar="HOST", help="On another machine, by its name for ssh(1).")
 _OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]]] = {
     "out": (("-o", "--out"), {"type": FOLDER, "default": RUNS, "show_default": True,
-            "help": "Folder below which the run folder is made; an existing one is never overwritten."}),
+            "help": "Create the run folder in this folder; an existing one is never overwritten."}),
     "resume": (("--resume",), {"type": RunPath(file_okay=False), "metavar": "RUN",
                "help": "Continue an interrupted run: finished trials are kept, failed and impossible points are tried "
                        "again."}),
@@ -260,13 +258,13 @@ _OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]]] = {
                 "help": "Measure every point N times, whatever the files say."}),
     "budget_s": (("--budget", "budget_s"), {"type": duration, "metavar": "TIME",
                  "help": "Measure as much as fits into TIME (90s, 10m, 1h30m): coarse levels first, repeats last; "
-                         "points that monotonicity makes needless are left out. What is left out is reported."}),
+                         "points that monotonicity makes redundant are skipped. What was skipped is reported."}),
     "no_ceiling": (("--no-ceiling",), {"is_flag": True,
                    "help": "Do not measure the engine's own ceiling, without the device; it takes some seconds once a "
                            "day for every shape of bench."}),
     "await_host_s": (("--await-host", "await_host_s"), {"type": duration, "metavar": "TIME", "default": "5m",
                      "show_default": True,
-                     "help": "Wait at most TIME for a host by ssh that is lost, then give up its point."}),
+                     "help": "Wait at most TIME for a lost ssh host, then give up its point."}),
     "dry_run": (("--dry-run",), {"is_flag": True, "help": "Print the plan of every bench and stop."}),
     "as_json": (("--json", "as_json"), {"is_flag": True, "help": "Print result.json instead of tables."}),
     "quiet": (("-q", "--quiet"), {"is_flag": True, "help": "No progress display."}),

@@ -99,15 +99,15 @@ class Finding:
 @click.option("--within", type=click.FloatRange(0, 100, min_open=True), default=1.0, show_default=True,
               metavar="PERCENT", help="Target half-width of the 95 % interval.")  # fmt: skip
 @click.option("--time", "time_s", type=duration, metavar="TIME",
-              help="Advise the narrowest interval that fits into TIME (10m, 1h) instead.")  # fmt: skip
+              help="Recommend the narrowest interval that fits into TIME (10m, 1h) instead.")  # fmt: skip
 @click.option("--metric", "metrics", type=former.metric, multiple=True, metavar="NAME",
               help="Judge this metric; else every rate.")  # fmt: skip
 @how_options("quick", "settings", "out", "dry_run", "as_json", "quiet", as_json="For machines.")
 def pilot(path: Path, size: Size, within: float, time_s: float | None, metrics: tuple[str, ...], how: How) -> int:
     """Measure SCENARIO on several benches, after several starts of the DUT on each, several times after each start.
 
-    Prints how much each level varies, which one most, and how often to do what for the wanted interval. With
-    --starts 1 or --measurements 1 it measures as was advised, and prints the number with its interval.
+    Prints how much each level varies, which one most, and how often to repeat what for the interval asked for. With
+    --starts 1 or --measurements 1 it measures as recommended, and prints the number with its interval.
     """
     asked = Asked(path, how, metrics, within, time_s)
     machines = how.machines
@@ -246,7 +246,7 @@ FOREIGN_S = 5.0  # another generator runs
 
 @click.command(short_help="What the engine itself reaches, without the device.")
 @click.argument("path", type=SCENARIO, metavar="SCENARIO")
-@click.option("--fresh", is_flag=True, help="Measure it anew, also if it was measured within the last day.")
+@click.option("--fresh", is_flag=True, help="Measure it again, even if it was measured within the last day.")
 @click.option("--generator", metavar="COMMAND", help="Watch this command instead of the engine; {PORT} is replaced.")
 @click.option("--for", "duration_s", type=duration, metavar="TIME", help="How long it may run. [default: 5s]")
 @how_options("as_json", "quiet", as_json="For machines.")
@@ -259,7 +259,7 @@ def ceiling(path: Path, fresh: bool, generator: str | None, duration_s: float | 
     With `--generator` another generator takes the engine's place, and what it really sends is reported: rate,
     bursts, sizes, flows, checksums, one way or two. COMMAND is run without a shell on the engine's CPUs. Its
     {PORT} is the interface of that port in a namespace of its own or, where the device polls, the path of the
-    vhost-user socket that the command has to serve: `--generator "trafgen --dev {left} --conf udp.cfg"`.
+    vhost-user socket that the command must serve: `--generator "trafgen --dev {left} --conf udp.cfg"`.
     """
     scenario = program.of_paths([path]).units[0]
     if scenario.is_cabled:

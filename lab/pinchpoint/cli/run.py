@@ -64,7 +64,7 @@ CONTINUES = "a resumed run continues with its original options"
 @click.command(short_help="Build, measure, explain, report.")
 @click.argument("paths", nargs=-1, type=ScenarioPath(), metavar="SCENARIO...")
 @click.option("--confirm", is_flag=True,
-              help="Put each likely cause of a rate to the test, by counter-experiments, as `pinchpoint explain` "
+              help="Test each likely cause of a rate by counter-experiments, as `pinchpoint explain` "
                    "does.")  # fmt: skip
 @how_options()
 def run(paths: tuple[Path, ...], confirm: bool, how: How) -> int:
@@ -341,17 +341,17 @@ EXAMPLE = "pinchpoint explain quickstart/3-snat-65536.toml"
 @how_options(
     *("settings", "budget_s", "quick", "no_ceiling", "out", "resume", "dry_run", "as_json", "quiet"),
     budget_s={"default": "5m", "show_default": True,
-              "help": "Begin no counter-experiment that would take longer than TIME in all."},
+              "help": "Start no counter-experiment that would exceed TIME in total."},
     resume="Continue an interrupted explanation.",
 )  # fmt: skip
 def explain(path: Path | None, name: str | None, how: How) -> int:
     """Say why the rate of SCENARIO, or of the scenario of a RUN, is what it is.
 
-    The scenario is measured as it is. Its counters make causes likely. Then each is put to the test: the bench is
-    changed in one respect and measured in turns with the unchanged one. A cause is confirmed if what it predicts comes
+    The scenario is measured as it is. Its counters make causes likely. Then each is tested: the bench is
+    changed in one respect and measured in turns with the unchanged one. A cause is confirmed if its prediction comes
     true, and excluded if it does not. Last, one trial under the highest load is sampled, if perf is permitted here: it
-    divides the forwarding threads' time by function. A RUN that explains already is only shown. Exit code 9 if no
-    cause is confirmed or excluded and, where none was put to the test, the verdict names no limit either.
+    divides the forwarding threads' time by function. A RUN with an explanation is only shown. Exit code 9 if no
+    cause is confirmed or excluded and, where none was tested, the verdict names no limit either.
     """
     if how.resume is not None:
         if path is not None or name is not None:

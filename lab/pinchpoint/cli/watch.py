@@ -28,7 +28,7 @@ from pinchpoint.store.recording import Recorder, is_recording, read, replace_tex
 from pinchpoint.store.texts import Texts, read_texts
 
 EXAMPLE = "pinchpoint watch --for 30s --record switch.jsonl"
-_GONE = "a bench's run directory goes when its run ends: watch while it measures, or see `pinchpoint show RUN`"
+_GONE = "a bench's run directory is removed when its run ends: watch during the run, or see `pinchpoint show RUN`"
 _WIRES = "--wire joins the recordings of several hosts"
 EVERY_S = 1.0
 
@@ -51,7 +51,7 @@ class Watching:
 @gathered(
     Watching,
     "how",
-    click.option("--kind", metavar="KIND", help="Of device, as a scenario's dut.kind. [default: that of a scenario]"),
+    click.option("--kind", metavar="KIND", help="Kind of device, as dut.kind of a scenario, with the same default."),
     click.option("--for", "for_s", type=duration, metavar="TIME", help="End after TIME. [default: when interrupted]"),
     click.option("--every", "every_s", type=duration, metavar="TIME",
                  help="Read the counters this often. [default: 1s]"),
@@ -59,7 +59,7 @@ class Watching:
                  help="Keep every reading in FILE, which `pinchpoint watch FILE` replays on any machine."),
     click.option("--wire", "wires", type=pair_of_words("PORT=PORT, e.g. uplink=uplink"), multiple=True,
                  metavar="PORT=PORT",
-                 help="The ports that join two hosts; once for each two RECORDs. [default: by the rates]"),
+                 help="The ports that join two hosts; once for each pair of RECORDs. [default: found by their rates]"),
     click.option("--openmetrics", type=NEW_FILE, metavar="FILE",
                  help="Write OpenMetrics text to FILE at each reading, e.g. for node_exporter's textfile collector."),
     click.option("--json", "as_json", is_flag=True, help="Print the summary of the whole time as JSON."),
@@ -67,10 +67,10 @@ class Watching:
 def watch(places: tuple[str, ...], how: Watching) -> int:
     """Show the path of frames through a running switch: rates, drops, threads, tables, and the likely causes.
 
-    PLACE is the run directory of the switch; without it, the system's is watched. A RECORD is replayed. Several, in the
-    order in which frames pass their hosts, are joined into one path: clocks are aligned by the rates, and where frames
-    vanish between two hosts is named. A FOLDER or file holds saved output of a switch's commands, such as an unpacked
-    sosreport. Counters are only read: nothing is changed or cleared.
+    PLACE is the run directory of the switch; without it, the system's is watched. A RECORD is replayed. Several, in
+    the order in which frames pass their hosts, are joined into one path: clocks are aligned by the rates, and
+    frames that vanish between two hosts are located. A FOLDER or file holds saved output of a switch's commands,
+    such as an unpacked sosreport. Counters are only read: nothing is changed or cleared.
     """
     if len(places) > 1 or any(Path(place).is_file() for place in places):
         _refuse_live(how, places[0])
@@ -184,7 +184,7 @@ def _replay(recordings: Sequence[Recording], how: Watching) -> int:
     if how.wires and len(how.wires) != len(others):
         raise InputError(
             f"expected {len(others)} --wire for {len(recordings)} recordings, found {len(how.wires)}",
-            "give one for each two hosts in a row, or none",
+            "give one for each pair of neighbouring hosts, or none",
         )
     if others:
         from pinchpoint.run.joined import joined  # numpy is not to be imported by `pinchpoint --help`

@@ -135,7 +135,7 @@ def _home(topology: Topology, cpus: Sequence[int], otherwise: Sequence[int]) -> 
 def _on(topology: Topology, node: int, wanted: Sequence[int], taken: Sequence[int]) -> Cpus:
     here = topology.cpus[node]
     if len(wanted) > len(here):
-        told = f"{len(wanted)} CPUs are wanted on NUMA node {node}, which has {len(here)} usable ones"
+        told = f"{len(wanted)} CPUs are needed on NUMA node {node}, which has {len(here)} usable ones"
         raise RequirementError(told, 'numa = "any"')
     if all(cpu in here for cpu in wanted):
         return tuple(wanted)

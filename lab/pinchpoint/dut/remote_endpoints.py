@@ -14,7 +14,7 @@ from pinchpoint.dut import nics
 from pinchpoint.dut.attach import STANDARD_MTU, lent, mtu, pages_of
 from pinchpoint.dut.device import Device
 from pinchpoint.dut.places import Places
-from pinchpoint.engine.process import find_engine
+from pinchpoint.engine.process import LIBRARIES, find_engine
 from pinchpoint.host import hugepages
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.interface import Host as Machine
@@ -23,7 +23,7 @@ from pinchpoint.model.scenario import Host, Scenario
 from pinchpoint.model.site import Site
 
 _FULL = Refused("transmit queue of the cable at {port} full", Party.ENGINE, DropKind.TRANSMIT_RING)
-_MISSING = "apt-get install dpdk"  # the engine's only libraries that a system may lack
+_MISSING = f"apt-get install {' '.join(LIBRARIES)}"  # the engine's only libraries that a system may lack
 _NOT_RUN = "a file system there that is not mounted noexec; an engine for the host's architecture"
 _MERGING = ("gro", "lro")  # of ethtool(8), -K
 

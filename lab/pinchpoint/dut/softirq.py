@@ -78,7 +78,7 @@ def require_unicast(scenario: Scenario, why: str) -> None:
 def steering(host: Host, guest: Guest | None = None) -> Probe:
     """Whether the kernel can choose the CPU of received frames; that of a guest is `vm`'s affair."""
     if guest:
-        return Probe("receive packet steering", True, "this machine's is not needed with a guest")
+        return Probe("receive packet steering", True, "not needed with a guest")
     there = host.exists(steering_file("lo"))
     detail = "there" if there else "this kernel has no rps_cpus: softirqs would run on the engine's CPU"
     return Probe("receive packet steering", there, detail, "boot a kernel with CONFIG_SMP and CONFIG_RPS")

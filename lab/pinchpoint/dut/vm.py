@@ -379,7 +379,7 @@ class GuestedLive:
 def _nodes_probe(machine: Host, kernel: GuestKernels, release: str | None) -> Probe:
     """Whether a kernel was built with what several nodes need."""
     missing = [option for option in _OPTIONS if not kernel.is_configured(machine, option, release)]
-    detail = f"the guest's kernel was built without {', '.join(missing)}" if missing else "can be had"
+    detail = f"the guest's kernel was built without {', '.join(missing)}" if missing else "available"
     return Probe("NUMA nodes in a guest", not missing, detail, "leave out guest.numa_nodes, or name another release")
 
 

@@ -79,7 +79,7 @@ class Reflector(EngineProcess):
         try:
             account = msgspec.json.decode(line, type=_Account)
         except msgspec.DecodeError as error:
-            raise EngineError(f"the reflector's account is none: {error}: {line[:200]!r}", SAME_WHEEL) from error
+            raise EngineError(f"the reflector's account cannot be read: {error}: {line[:200]!r}", SAME_WHEEL) from error
         return sum(port.dropped for port in account.reflected) + sum(port.rx_missed or 0 for port in account.ports)
 
 

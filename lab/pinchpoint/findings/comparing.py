@@ -246,11 +246,10 @@ def _notes(request: ComparisonRequest, a: ByRepeat, b: ByRepeat, metrics: Sequen
             pairs = len(metric.pairs)
             yield f"{metric.metric}{where}: {lost} of {pairs} pairs ({lost / pairs:.0%}) left out: {why}"
     if others := sum(not metric.judged for metric in metrics):
-        beside = f"{units.counted(others, 'other metric')} beside: each interval holds for itself"
-        yield f"{beside}, so that of 20 metrics without a difference one shows one"
+        yield f"{units.counted(others, 'other metric')} not judged: of 20 without a difference, about one will show one"
     judged = len({metric.metric for metric in metrics if metric.judged})
     if judged > 1:
-        yield f"{judged} metrics judged: each alone errs in 5 % of the cases in which there is no difference"
+        yield f"{judged} metrics judged: each alone has a 5 % chance of showing a difference where there is none"
     yield from meanings(metrics, (*a.values(), *b.values()))
 
 

@@ -144,7 +144,7 @@ def _missing(study: Study, curves: Mapping[str, Curve], conclusion: Conclusion) 
         if group not in curves or not any(is_at(point, levels) for point in curves[group].points):
             yield f"no point of {group} at {listed_levels(levels)}{form}"
             return
-    yield "no two points whose other levels are alike"
+    yield "no two points with otherwise equal levels"
 
 
 def _theirs(study: Study, conclusion: Conclusion, pairs: Sequence[PointPair]) -> dict[str, float]:

@@ -15,7 +15,7 @@ from pinchpoint.model.study import Curve, CurvePoint, Finding, FindingRequest, S
 
 _LEAST_WHOLE = 5.0
 _NEGLIGIBLE = 0.02  # a change that nobody would act on
-_ONCE = ", of one bench each: what differs from one bench to the next is not in the interval"
+_ONCE = ", one bench each: the interval excludes variation between benches"
 _TOO_WIDE = 0.10  # an interval that reaches farther hides effects worth publishing
 
 # A client's or a server's core is not among them: with the kernel's datapath it forwards, too.
@@ -182,7 +182,7 @@ def knee(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> 
             continue
         first, last, lost, doublings = max(clear, key=lambda step: math.log2(step[2].value) / step[3])
         each = units.share(1 - lost.value ** (-1 / doublings))
-        where = f"the {named(metric)} loses most between {units.level(first)} and {along(part.factor, last)}"
+        where = f"the {named(metric)} drops most between {units.level(first)} and {along(part.factor, last)}"
         text = f"{named_series(part)}: {where}: {lost.times} over {doublings:.1f} doublings, {each} for each."
         yield Finding(text, warning=False)
 

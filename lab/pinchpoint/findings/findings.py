@@ -228,7 +228,7 @@ def _not_compared(request: FindingRequest, mine: Series, other: Series, level: L
     related = _common(mine, other, RELATIVE) if is_rate(request.metric) else []
     if level is None or level not in related or related[-1] == level:
         return
-    why = "their relative rates there are multiples of two references that were not measured beside each other"
+    why = "their relative rates refer to two references that were not measured side by side"
     groups = f"{request.group} and {request.against}"
     yield Finding(f"{groups} are not compared{_at(mine, related[-1])}: {why}.", warning=True)
 

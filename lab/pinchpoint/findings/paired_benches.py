@@ -27,9 +27,7 @@ LEAST_USED = 0.02  # of the slices: with fewer, whole trials of the same time sa
 LEAST_TRIED_S = 4.9  # of slices, before too few could be used: two stretches, which whole groups of slices do not fill
 UNIT = "x"
 _UNUSABLE = (TrialValidity.ABORTED, TrialValidity.NOISY_HOST, TrialValidity.COUNTER_MISMATCH)
-_OF_BENCHES = (
-    "the interval is for these two benches: two that are built anew from one file differ by some per cent, which"
-)
+_OF_BENCHES = "the interval is for these two benches: two builds of one file differ by a few per cent, which"
 
 
 def of_duet(info: RunInfo, result: RunResult, stretches: Sequence[Stretch]) -> Comparison:
@@ -203,7 +201,7 @@ def _rate(compared: Alternated, search: Search, margin: float | None) -> MetricC
     shown = {(True, False): Decision.LOWER, (False, True): Decision.HIGHER}.get(bounds)
     if judged.decision is shown:
         return replace(judged, sentence=f"{judged.sentence}; at least that, since {why}")
-    return replace(base, sentence=f"not compared: {why}: more is not known")
+    return replace(base, sentence=f"not compared: {why}")
 
 
 def _cost(compared: Alternated, margin: float | None) -> MetricComparison | None:
@@ -231,10 +229,9 @@ def rate_of(turns: Sequence[Turn], side: str) -> Estimate:
 
 def _notes_of_trials(compared: Alternated, rate: MetricComparison, search: Search) -> Iterator[str]:
     if not rate.judged:
-        yield f"{rate.metric}: {rate.sentence}; compared are the {CYCLES} at the highest load that the engine offers"
+        yield f"{rate.metric}: {rate.sentence}; the {CYCLES} at the highest load on offer are compared instead"
     if compared.builds < fewest_for_interval() and compared.rate is not None:
-        enough = f"{fewest_for_interval()} builds or more include"
-        yield f"{_OF_BENCHES} {enough} (--benches, and a budget that pays for them)"
+        yield f"{_OF_BENCHES} {fewest_for_interval()} builds or more include (--benches, with a budget large enough)"
     yield f"{rate.metric}: half of the trials of {units.seconds(search.trial_duration_s)} lose no more at this load"
 
 
@@ -273,7 +270,7 @@ def relative_metrics(stretches: Sequence[Stretch], reference: str, needs_interva
         return (_no_ratio(interval_of(duet)),)
     cost = _thaw_cost(measured)
     ratio = _widened(duet.difference, cost)
-    note = f"{interval_of(duet)}, widened by {units.share(abs(cost))} for what a thaw costs"
+    note = f"{interval_of(duet)}, widened by {units.share(abs(cost))} for the cost of a thaw"
     note += f"; of the {FORWARDED}, relative to {reference}"
     rate = rate_metric(duet.quads, "B")
     if not is_bound:

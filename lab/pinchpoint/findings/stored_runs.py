@@ -108,7 +108,7 @@ def _compared(a: _Point, b: _Point, infos: tuple[RunInfo, RunInfo], metrics: Seq
     compared = [_metric(name, a, b, other, is_judged, margin) for name, is_judged in names]
     notes = ["unpaired: what changed on the host between the two runs is part of every difference"]
     if any(len(point.repeats) == 1 for point in (a, b)):
-        notes.append("of one measurement each, an interval is that measurement's own: the spread of repeats is unknown")
+        notes.append("one measurement each: an interval is that measurement's own and excludes the spread of repeats")
     first, other_name = a.repeats[0], b.repeats[0].scenario
     differing = differences.between(a.plain, b.plain, (a.in_force, b.in_force), infos)
     shown = tuple(metric for metric in compared if metric.judged or metric.ratio is not None)

@@ -223,7 +223,7 @@ def why_not(nic: Nic, host: Host, ours: Collection[str]) -> list[str]:
         reasons.append(f"its IOMMU group {nic.group} has other devices: {', '.join(strangers)}")
     own = [interface.name for interface in nic.interfaces if not interface.is_representor]
     if len(own) > 1 and not nic.stays_bound:
-        reasons.append(f"it has several interfaces, of which a bench gives back one: {', '.join(own)}")
+        reasons.append(f"it has several interfaces, and a bench can restore only one: {', '.join(own)}")
     if user := user_of(host, nic):
         reasons.append(f"a program drives it already: {user}")
     return [*reasons, *uses(nic, host)]

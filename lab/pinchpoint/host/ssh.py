@@ -71,7 +71,7 @@ _LACKING: Final[Mapping[int, tuple[str, str]]] = {  # by the status of the scrip
 }
 _REFUSALS: Final = (  # by ssh's own words, which only choose the hint
     ("(?i)host key .*has changed|IDENTIFICATION HAS CHANGED",
-     "its host key has changed: it was installed anew, or another machine answers in its place",
+     "its host key has changed: it was reinstalled, or another machine answers",
      "compare the fingerprint with the host's own, by another way than the network; if it is right, remove the "
      "old key by ssh-keygen, as ssh says above, then ssh {host}"),
     ("(?i)host key", "its host key is not one that ssh knows",
@@ -118,7 +118,7 @@ class Ssh(AskedHost):
         """
         if sudo != self._sudo:
             told = f"sudo is {str(self._sudo).lower()} in one scenario and {str(sudo).lower()} in another"
-            raise InputError(f"{self.name}: {told}", "say the same of a host in each")
+            raise InputError(f"{self.name}: {told}", "give a host the same value in each")
         if lease_s < self._lease_s:
             self._lease_s = lease_s
             if self.is_started:

@@ -90,7 +90,7 @@ def disturbance(quiet: Carried, building: Carried) -> Disturbance | str:
     if quiet.loss > QUIET_LOSS:
         return (
             f"no blocked time: {units.loss(quiet.loss)} of the load was lost before anything happened; "
-            "see that the rules forward it, or lower load_fps"
+            "check that the rules forward it, or lower load_fps"
         )
     rate_fps = building.offered / building.duration_s
     lost = max(0.0, building.lost - quiet.loss * building.offered)

@@ -150,7 +150,7 @@ class PauseGap:
     """Why an NDR lies far below the MRR: pauses or bursts against the smallest ring between engine and device."""
 
     ring: int  # frames that it holds
-    pause_s: float  # the longest pause that it bears at the NDR
+    pause_s: float  # the longest pause that it absorbs at the NDR
     longer_ring: int  # frames of a ring for which a rate is predicted
     longer_ring_fps: float  # NDR that it would give if pauses are the cause: a prediction
 

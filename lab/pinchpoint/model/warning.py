@@ -82,26 +82,26 @@ class Warn(StrEnum):
     NO_MRR = ("no_mrr",
         "no MRR: {usable} of {trials} trials at {load_fps:fps} had a usable account; the last one: {told}",
         "keep other work off the engine's cores, or lower search.max_load_fps")
-    TRIAL_UNUSABLE = ("trial_unusable", "{trial}: {told}", "repeat the run where the reason was of the moment")
+    TRIAL_UNUSABLE = ("trial_unusable", "{trial}: {told}", "repeat the run if the reason was temporary")
     BEFORE_RESUMED = ("before_resumed", "{trial}, before the run was resumed: {told}",
         "repeat the run without a break")
     # Of the generator's ceiling
     CEILING_UNKNOWN = ("ceiling_unknown", "no ceiling of the generator is known: {told}",
-        "mend the reason, or say --no-ceiling")
+        "fix the reason, or use --no-ceiling")
     CEILING_UNKNOWN_BEFORE = ("ceiling_unknown_before",
-        "no ceiling of the generator was known when this search began", "run it anew rather than with --resume")
+        "no ceiling of the generator was known when this search began", "start a new run instead of --resume")
     CEILING_AT_LINKS = ("ceiling_at_links",
-        "the generator's own ceiling is not measured where its ports are at cables",
-        "measure a cable that joins both ports to know it")
+        "the generator's own ceiling is not measured on cabled ports",
+        "to know it, join both ports by a cable and measure that")
     CEILING_IN_GUEST = ("ceiling_in_guest",
         "the generator's own ceiling is not measured where the engine is in a guest",
-        "see in the account of the trials whether frames that were due were sent")
+        "check in the trials' accounts that all due frames were sent")
     CEILING_OF_OTHER_MODES = ("ceiling_of_other_modes",
         "the generator's ceiling was measured in other modes of the cores: no rate was compared with it",
         "run it again, or pin engine and device to cores of one physical package")
     # Of where it was measured
-    EMULATED = ("emulated", "of an emulated processor: it compares with no number of a real one",
-        'measure where KVM is, or with guest.kernel = "uml"')
+    EMULATED = ("emulated", "measured on an emulated processor: not comparable with a real one",
+        'measure where KVM is available, or with guest.kernel = "uml"')
     # Of comparisons within a run
     NO_RELATIVE_RATE = ("no_relative_rate", "no relative rate: {told}", "compare the points' own rates")
     NO_SLICE_RATIO = ("no_slice_ratio", "no ratio of slices: {told}", "read the ratio of the interleaved trials")
@@ -110,7 +110,7 @@ class Warn(StrEnum):
         "{losing_share:share} of the trials lose at any load that was tried: {losing} of {trials} at {load_fps:fps}, "
         "half of the {rate}", "read the PDR; pinchpoint explain says where the frames go")
     RATE_CONTRADICTED = ("rate_contradicted",
-        "the trials beside the {rate} contradict it: at most 3 % below it {losing_below} of {below} lost, at most 3 % "
+        "the trials around the {rate} contradict it: at most 3 % below it {losing_below} of {below} lost, at most 3 % "
         "above it {losing_above} of {above}", "raise search.max_traffic_s, so that more trials decide")
     LOAD_BEFORE_DECIDES = ("load_before_decides",
         "the load before a trial decides: {rested_fps:fps} after rests, {sustained_fps:fps} after overloads, which is "
@@ -141,7 +141,7 @@ class Warn(StrEnum):
         "in {silent} of {repeats} repeats the switch forwarded nothing after the overload",
         "see the device's dumps among the attachments")
     NO_OVERLOAD = ("no_overload", "{calm} of {repeats} overloads lost nothing",
-        "raise recovery.overload_share: the throughput may be more")
+        "raise recovery.overload_share: the throughput may be higher")
     # Of a soak
     STOPPED = ("stopped", "forwarding stopped {began_s:,.1f} s after the beginning, and did not come back",
         "see the device's dumps among the attachments")
@@ -153,7 +153,7 @@ class Warn(StrEnum):
     LATE_FRAMES = ("late_frames", "{late:#frame} came so late that they were counted as lost first",
         "look for deep queues on the path")
     WINDOWS_DISCARDED = ("windows_discarded", "{discarded:,} of {windows:,} windows were discarded",
-        "shorten the windows (soak.window_s): more is left to judge")
+        "shorten the windows (soak.window_s): a disturbance then costs less of them")
     NO_WINDOW_LEFT = ("no_window_left", "every window was discarded: {told}", "shorten the windows (soak.window_s)")
     CUT_SHORT = ("cut_short", "{measured_s:,.1f} of {asked_s:,.1f} s were measured",
         "continue it with pinchpoint run --resume")
@@ -170,7 +170,7 @@ class Warn(StrEnum):
         "{discarded} of {windows} windows discarded and repeated; the last one: {told}", "use a quieter machine")
     NO_FLOW_OF_ITS_OWN = ("no_flow_of_its_own",
         "{items:,} {what}, but {flows:#datapath flow} and {masks:#mask} carried the traffic: they took no datapath "
-        "flow of their own", "send what meets them, or compare with a bench without them")
+        "flow of their own", "send traffic that matches them, or compare with a bench without them")
     # Of connections
     NO_RATE = ("no_rate", "{rate}: none; {told}", "lower connections.min_cps where most trials failed there")
     FAILS_AT_ANY_RATE = ("fails_at_any_rate", "{rate}: none; {told}",
@@ -184,9 +184,9 @@ class Warn(StrEnum):
     BUILD_DISTURBED = ("build_disturbed", "the host disturbed this build: {told}", "use a quieter machine")
     GETS_SLOWER = ("gets_slower",
         "time per item grew {growth:.1f} x from the first to the last quarter; likely {told}",
-        "give the time of an item together with their number")
+        "quote the time per item together with the number of items")
     TOOK_NO_FRAME = ("took_no_frame", "{untaken} of {probed} probed rules took no frame",
-        "see that the rules match what the probes send")
+        "check that the rules match the probes")
     NO_BLOCKED_TIME = ("no_blocked_time", "{told}", "lower build.load_fps")
     REPEATS_MISSING = ("repeats_missing", "{valid} of {asked} repeats valid; {told}", "lower blocked.load_fps")
     ONLY_DISTURBED = ("only_disturbed",

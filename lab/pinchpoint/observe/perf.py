@@ -118,7 +118,7 @@ class DropReasons(Recording):
             return why
         formats = [path for path in _FORMATS if self._host.exists(path)]
         if not formats:
-            return f"the kernel's tracepoints are not mounted, or it has none: {MOUNT}"
+            return f"the kernel's tracepoints are missing or not mounted: {MOUNT}"
         if "reason" not in self._host.read(formats[0]):
             return f"this kernel ({self._host.release()}) gives no reasons for drops; Linux 5.17 and later do"
         return None

@@ -110,7 +110,7 @@ def _course(declared: Stream) -> Iterator[str]:
     if declared.start_us:
         yield f"starts {declared.start_us:g} us later there; here all start together"
     if declared.waits:
-        yield "begins when another stream ends there; here all are sent side by side"
+        yield "begins when another stream ends there; here all are sent at the same time"
     if declared.packets:
         yield f"ends after {declared.packets} packets there; here it does not end before the trial"
     if declared.gap_us and declared.unit == "percentage":

@@ -21,7 +21,7 @@ _METHODS: Final = {
     ComparisonKind.DUET: "Measured as a duet: both benches stood at once, and one engine overloaded them in "
     "alternating slices (A B B A ...); neighbours are compared by Wilcoxon's signed ranks",
     ComparisonKind.TRIALS: "Measured by alternating trials (A B, B A ...) of both benches, which stood at once",
-    ComparisonKind.PAIRED: "Measured in turns (A B B A ...), each time on a bench built anew; neighbours are compared "
+    ComparisonKind.PAIRED: "Measured in turns (A B B A ...), each time on a newly built bench; neighbours are compared "
     "by Wilcoxon's signed ranks, with a fixed number of pairs",
 }
 _MOST_BARS: Final = 60  # ratios in one figure

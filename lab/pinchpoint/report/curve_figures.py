@@ -24,7 +24,7 @@ _SYMBOLS: Final = {Bound.AT_LEAST: "triangle-up-open", Bound.BELOW: "triangle-do
 _MARKED: Final = {
     Bound.AT_LEAST: "Open triangles pointing up are “at least”: something else was the limit",
     Bound.BELOW: "Open triangles pointing down are “below”",
-    Bound.BETWEEN: "Bars without a marker were refused a number: it lies somewhere within",
+    Bound.BETWEEN: "Bars without a marker: no number was published, only that it lies within the bar",
 }
 _SHARE_COLOURS: Final = ("@accent", "@shade2", "@shade1", "@second", "@mind")
 _MOST_TRACES: Final = 12

@@ -144,7 +144,7 @@ def facts(result: ScenarioResult) -> Iterator[str]:
     for ndr in result.rates[:1]:
         if (gap := result.gap) and result.mrr:
             yield (
-                f"Loses from {units.fps(ndr.quoted_fps)} on: a ring of {units.frames(gap.ring)} frames bears a pause "
+                f"Loses from {units.fps(ndr.quoted_fps)} on: a ring of {units.frames(gap.ring)} frames absorbs a pause "
                 f"of {units.seconds(gap.pause_s)} up to there; under overload the device forwards "
                 f"{units.fps(result.mrr.estimate_fps)}. If pauses are the cause, a ring of "
                 f"{units.frames(gap.longer_ring)} gives {units.fps(gap.longer_ring_fps)} "

@@ -96,9 +96,9 @@ def _rate(frames: int | None, seconds: float) -> str:
 def _clock(wire: Wire) -> str:
     first, second = wire.hosts
     if wire.ahead_s is None and any(wire.ports):
-        return f"{first} and {second}: their rates do not tell how far the clocks are apart: both are believed"
+        return f"{first} and {second}: their rates do not show how far the clocks are apart: both are trusted"
     if wire.ahead_s is None:
-        return f"{first} and {second}: their rates do not tell which ports are joined: all are counted, by both clocks"
+        return f"{first} and {second}: their rates do not show which ports are joined: all are counted, by both clocks"
     apart = f"{units.duration(abs(wire.ahead_s))} {'ahead of' if wire.ahead_s >= 0 else 'behind'}"
     return f"the clock of {second} is {apart} that of {first}, by the rates of {' and '.join(_named_ends(wire))}"
 
@@ -199,7 +199,7 @@ def generator_lines(traffic: Foreign, own_fps: float | None) -> Iterator[str]:
         yield f"{stream.port}: {', '.join(filter(None, parts))}"
         yield f"  {_evenness(stream, traffic.wire)}"
         if stream.missed:
-            yield f"  {units.counted(stream.missed, 'more frame')} came faster than they could be read: not looked into"
+            yield f"  {units.counted(stream.missed, 'more frame')} came too fast to be read, and were not inspected"
     yield f"{_ways(sending)}; {traffic.ended}"
     if limit:
         yield limit
@@ -225,7 +225,7 @@ def _sent_rate(stream: Sent, is_at_least: bool) -> str:
     if stream.median_fps is None or stream.low_fps is None or stream.high_fps is None:
         return f"{least}{units.fps(stream.mean_fps)} over {stream.duration_s:.3g} s"
     if stream.missed:  # the periods hold only what was read
-        return f"{least}{units.fps(stream.mean_fps)} in the mean of {stream.duration_s:.3g} s"
+        return f"{least}{units.fps(stream.mean_fps)} on average over {stream.duration_s:.3g} s"
     low, high = units.fps(stream.low_fps), units.fps(stream.high_fps)
     return f"{least}{units.fps(stream.median_fps)}, 5 to 95 % of the time {low} to {high}"
 
@@ -236,12 +236,12 @@ def _sizes(stream: Sent) -> str:
     if stream.shortest == stream.longest:
         return f"{stream.shortest + FCS_BYTES} B"
     mean = stream.mean_bytes + FCS_BYTES
-    return f"{stream.shortest + FCS_BYTES} to {stream.longest + FCS_BYTES} B, {mean:.0f} in the mean"
+    return f"{stream.shortest + FCS_BYTES} to {stream.longest + FCS_BYTES} B, {mean:.0f} on average"
 
 
 def _flows(stream: Sent) -> str:
     if not stream.checked:
-        return "none was looked into"
+        return "none was inspected"
     if stream.not_ip == stream.checked:
         return "no IP"
     least = "" if _is_whole(stream) else "at least "

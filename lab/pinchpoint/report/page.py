@@ -185,7 +185,7 @@ SECTIONS: Final[Mapping[Form, tuple[Section, ...]]] = {
         Section(
             "26.2", "Latency", ("rates",), (), 'measure = "rates" measures it at shares of the throughput',
             "The RFC asks for latency at the throughput itself (latency.at = [1]), as a mean of 20 trials; here it is "
-            "the distribution over all frames of one trial at the share that is given.", is_latency=True,
+            "the distribution over all frames of one trial at the given share.", is_latency=True,
         ),
         Section("26.3", "Frame loss rate", ("loss_curve",), ("loss at ",), 'measure = "loss_curve" measures it'),
         Section(
@@ -204,7 +204,7 @@ SECTIONS: Final[Mapping[Form, tuple[Section, ...]]] = {
     ),
     Form.RFC9411: (
         Section("7.1", "Throughput performance with application traffic mix", (), (),
-                "no measure of the lab has a mix of applications"),
+                "no measure sends a mix of applications"),
         Section(
             "7.2", "TCP connections per second with HTTP traffic", ("connections", "crr"),
             ("burst rate", "burst rate, ", "completed rate", "sustained rate", "transactions", "failed share"),

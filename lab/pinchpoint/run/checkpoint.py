@@ -41,7 +41,7 @@ _VERSIONS = ("pinchpoint", "MLRsearch")
 # Facts: the engine's version, each switch's program, each other host, what is replayed.
 _NAMED = ("engine", "switch ", "host ", "capture ")
 _NOT_COMPARED = ("memory",)
-HINT = "start a new run: what is measured here cannot be put together with what was"
+HINT = "start a new run: results from here cannot be combined with the stored ones"
 
 
 class DifferentError(InputError):

@@ -57,7 +57,7 @@ def arguments(host: Host, command: str, ports: Mapping[str, str], serves_all: bo
         raise InputError(f"--generator: {{{min(unknown)}}} is no port of the scenario", f"one of {known}")
     if missing := set(ports) - named if serves_all else ():
         raise InputError(
-            f"--generator: the command has to serve {{{min(missing)}}}, too", "a wire has both of its ends in use"
+            f"--generator: the command has to serve {{{min(missing)}}}, too", "a wire uses both of its ends"
         )
     if host.which(words[0]) is None:
         raise RequirementError(f"--generator: {words[0]}: not installed", "give the path of the program")

@@ -41,7 +41,7 @@ def why_no_duet(a: Scenario, b: Scenario) -> str:
     unfrozen = [why for scenario in (a, b) if (why := device_of(scenario).freezing(scenario).why_not)]
     reasons = {
         f'slices measure rates, and measure = "{next(iter(others), "")}" needs a bench alone': bool(others),
-        "both benches would need the interfaces at the cables": a.is_cabled or b.is_cabled,
+        "both benches would need the cabled interfaces": a.is_cabled or b.is_cabled,
         next(iter(unfrozen), ""): bool(unfrozen),
         "connections of a service are established on a bench alone": any(scenario.established for scenario in (a, b)),
         "slices are sent at equal distances, and a stream has burst_frames or arrivals": any(

@@ -143,7 +143,7 @@ title = "{title}"
 {engine}
 
 # One five-tuple of the smallest frames: the cost is per frame, not per byte. For many five-tuples
-# give a range, ipv4_dst = "48.0.0.1-48.0.255.255", and their number, flows = 65536.
+# give a range: ipv4_dst = "48.0.0.1-48.0.255.255" makes 65,535.
 [[stream]]
 from = "left"
 to = "right"
@@ -153,8 +153,8 @@ ipv4_dst = "48.0.0.1"
 udp_src = 1025
 udp_dst = 12
 
-# A first look of about half a minute. For numbers that are to be published leave this table out: the
-# defaults take 21 s at each load that decides. The length of trials is part of a rate's definition.
+# A first look of about half a minute. For numbers to publish leave this table out: by default trials
+# are 1 s long. The length of trials is part of a rate's definition.
 [search]
 loss_ratios = [0, 0.005]
 trial_duration_s = 0.2

@@ -106,7 +106,7 @@ MACHINE = Table(
         Key("kind", kinds.word("ssh"), 'How it is reached. "ssh": OpenSSH\'s client, without questions.', "ssh"),
         Key("address", kinds.destination(),
             "As for ssh(1): HOST, USER@HOST, or a Host of ssh_config.", Computed("NAME")),
-        Key("sudo", kinds.boolean(), "Whether `sudo -n` makes the user root there who is not.", True),
+        Key("sudo", kinds.boolean(), "Whether a user other than root becomes root there by `sudo -n`.", True),
         Key("lease_s", kinds.number(5, 3600),
             "Seconds. When the host has not heard of the lab for so long, it ends the engine and undoes the bench.",
             60),
@@ -218,7 +218,7 @@ VALIDITY = Table(
             "verdict is refused, with the place where frames vanish; the rate stands.", 1e-4),
         Key("quiet_within_s", kinds.number(0, 2),
             "Before a trial, wait at most this long for a moment in which no neighbour slows the switch's core, "
-            "seconds. What is measured is then the device beside no neighbour, and no longer the device on this host.",
+            "seconds. This measures the device without neighbours, not the device on this host as it is.",
             0.0),
     ),
     removed={

@@ -227,7 +227,7 @@ def _check_replay(source: Source, element: Element, most_bytes: int, backend: st
     if stream.get("pcap") is None:
         for key in ("pcap_source", "pcap_others"):
             if stream.get(key):
-                source.problem((*at, key), "expected pcap beside it, found none")
+                source.problem((*at, key), "expected pcap with it, found none")
         if stream.get("arrivals") == "captured":
             source.mismatch((*at, "arrivals"), '"steady" or "poisson" without pcap', "captured")
         return
@@ -237,7 +237,7 @@ def _check_replay(source: Source, element: Element, most_bytes: int, backend: st
     if stream.get("sizes"):
         source.mismatch((*at, "frame_bytes"), "one size with pcap, the longest", written["frame_bytes"])
     if stream.get("pcap_others") and stream.get("pcap_source") is None:
-        source.problem((*at, "pcap_others"), "expected pcap_source beside it, found none")
+        source.problem((*at, "pcap_others"), "expected pcap_source with it, found none")
     if backend == "xdp_live":
         source.problem((*at, "pcap"), 'expected none where the kernel makes the frames (engine.backend = "xdp_live")')
     if "frame_bytes" not in written:

@@ -223,7 +223,7 @@ PUBLISHED = Table(
         Key("times", kinds.number(1e-12, 1e12),
             "Factor by which the column's figures are multiplied to be in `unit`.", 1.0),
         Key("first", kinds.boolean(),
-            "Whether the first of several rows with the same level is used; otherwise they are an error.", False),
+            "Whether the first of several rows with the same level is used; otherwise several are an error.", False),
     ),
     at_most=256,
 )  # fmt: skip
@@ -254,7 +254,7 @@ FINDING = Table(
         Key("factor", kinds.text(60), "The factor along which it looks.", ""),
         Key("against", kinds.text(), "Other groups, a metric or levels, depending on `kind`.", ""),
         Key("over", level_table(), "Of `compare`: the levels of the point whose number is divided; with `under`.", {}),
-        Key("under", level_table(), "Of `compare`: the levels of the point by whose number it is divided.", {}),
+        Key("under", level_table(), "Of `compare`: the levels of the point that it is divided by.", {}),
     ),
     at_most=64,
 )  # fmt: skip

@@ -37,7 +37,7 @@ class Acts:
         """Interrupt the run as Ctrl-C does: it keeps what it has and removes its bench. Raises InputError."""
         pid = owner(self.shelf.run(run).path)
         if pid is None:
-            raise InputError(f"{run}: no process of this machine measures it", "nothing is to be stopped")
+            raise InputError(f"{run}: no process of this machine measures it", "there is nothing to stop")
         self._host.signal([pid], signal.SIGINT)
 
     def resume(self, run: str) -> str:

@@ -61,7 +61,9 @@ class Workshop:
         """The list; with the printed token in its address, the browser may act from then on."""
         if (token := request.query_params.get("token")) is not None:
             if not self.guard.is_token(token):
-                raise RefusedError(403, "The token is not of this start", "Use the address that is printed last.")
+                raise RefusedError(
+                    403, "The token is from another start of this server", "Use the address that was printed last."
+                )
             response = RedirectResponse("/", 303)
             response.set_cookie(self.guard.cookie, token, httponly=True, samesite="strict")
             return response

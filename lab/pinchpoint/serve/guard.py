@@ -84,7 +84,9 @@ class Guard:
             advice = "Open the address with ?token=... that `pinchpoint serve` printed in its terminal; then try again."
             raise RefusedError(403, "This browser may look, but not act", advice)
         if not hmac.compare_digest(form.get("word", "").encode(), self.word.encode()):
-            raise RefusedError(403, "The form is not of this server's last start", "Reload the page, then try again.")
+            raise RefusedError(
+                403, "The form is from an earlier start of this server", "Reload the page, then try again."
+            )
 
 
 def form_of(headers: Mapping[str, str], body: bytes) -> dict[str, str]:

@@ -137,7 +137,7 @@ def test_a_host_whose_key_has_changed_is_refused_with_the_warning(tmp_path):
     with site(tmp_path / "far") as far:
         known = far.folder / "known_hosts"
         known.write_text(f"{far.there} {(far.folder / 'key.pub').read_text()}")
-        assert_refused(far, "its host key has changed: it was installed anew", "ssh-keygen -f", "hint: compare")
+        assert_refused(far, "its host key has changed: it was reinstalled", "ssh-keygen -f", "hint: compare")
 
 
 def test_a_host_of_another_architecture_is_refused_before_anything_is_built(scenario, tmp_path):

@@ -109,7 +109,7 @@ def test_what_forwards_between_kernel_interfaces_does_so_between_cables(hosts, s
         (result,) = json.loads(done.stdout)["scenarios"]
         point = result["latency"][0]
         assert (point["latency"], point["round_trip"]) == (None, None)
-        assert "nothing came back: the device has to forward both ways" in point["note"], "its rules forward one way"
+        assert "nothing came back: the device must forward both ways" in point["note"], "its rules forward one way"
 
 
 @pytest.mark.subject(target="test-hosts")

@@ -77,7 +77,7 @@ def test_two_nodes_are_impossible_on_a_machine_with_one():
 
 
 def test_a_node_that_is_too_small_is_named_with_its_size():
-    with pytest.raises(RequirementError, match="5 CPUs are wanted on NUMA node 0, which has 4"):
+    with pytest.raises(RequirementError, match="5 CPUs are needed on NUMA node 0, which has 4"):
         place(SAME, TWO, ((0, 1, 2, 3, 4), (0,)))
 
 

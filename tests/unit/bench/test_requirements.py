@@ -6,6 +6,7 @@ import pytest
 
 from pinchpoint.bench import requirements
 from pinchpoint.dut.ovs import device as needs
+from pinchpoint.dut.ovs.bench import ELSEWHERE, VSWITCHD, installed
 from pinchpoint.dut.ovs.spec import Bridge, Datapath, Tunnel
 from pinchpoint.dut.setup import require
 from pinchpoint.host.local import Local
@@ -89,3 +90,40 @@ def test_queues_without_a_cpu_of_the_engine_are_told_with_the_remedy(monkeypatch
     assert "port left has 2 queues, but the engine has 1 CPU\n" in told
     assert "list 2 CPUs in engine.cpus" in told
     assert lacking(monkeypatch, replace(two, engine=replace(two.engine, cpus=(0, 2))), cpus=(0, 1, 2)) == ""
+
+
+class Fedora(Equipped):
+    """A host with dnf and these programs alone; a switch says this version."""
+
+    def __init__(self, *programs, version=""):
+        super().__init__({0, 1}, "")
+        self._programs, self._version = ("dnf", *programs), version
+
+    def which(self, program):
+        return program if program in self._programs else None
+
+    def run(self, argv, **_):
+        return self._version
+
+
+@pytest.mark.parametrize(("datapath", "package"), [("dpdk", "openvswitch-dpdk"), ("af_packet", "openvswitch")])
+def test_fedoras_switch_is_named_by_its_package(datapath, package):
+    host = Fedora()
+    theirs = requirements.as_here(needs.program(host, Datapath(datapath)), host)
+    assert theirs.hint == f"dnf install {package}; where it has another path: --set dut.vswitchd=PATH"
+    assert theirs.remedy == requirements.Remedy(dnf=(package,))
+
+
+@pytest.mark.parametrize(("dpdk", "datapaths"), [("\nDPDK 24.11.1", ["dpdk", "af_packet"]), ("", ["af_packet"])])
+def test_fedoras_switch_is_found_where_it_is_and_asked_for_dpdk(dpdk, datapaths):
+    host = Fedora(ELSEWHERE, version=f"ovs-vswitchd (Open vSwitch) 3.6.2{dpdk}\n")
+    probes = {word: needs.program(host, Datapath(word)) for word in ("dpdk", "af_packet")}
+    assert [word for word, probe in probes.items() if probe.ok] == datapaths
+    assert {installed(host, datapath) for datapath in Datapath} == {ELSEWHERE}
+
+
+def test_debians_switch_is_never_taken_for_another():
+    plain = VSWITCHD[Datapath.AF_PACKET]
+    host = Fedora(ELSEWHERE, plain)
+    assert (installed(host, Datapath.AF_PACKET), installed(host, Datapath.DPDK)) == (plain, VSWITCHD[Datapath.DPDK])
+    assert not needs.program(host, Datapath.DPDK).ok

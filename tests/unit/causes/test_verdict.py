@@ -56,7 +56,7 @@ def test_a_thread_that_is_busy_all_the_time_is_no_limit_of_a_device_that_forward
     needed = replace(thread_load(0.98, 821.0), received=1010, clock_hz=1010 * 226 / 0.6)
     reached = verdict(FOUND, [losing(threads=[needed]), overloaded(forwarded=1667, threads=[thread_load(1.0, 226.0)])])
     assert reached.limit is Limit.NAMED_DROP
-    assert reached.headline.startswith("receive ring of left full; PMD core 1 only 60.0 % busy")
+    assert reached.headline.startswith("receive ring of left full; PMD core 1 needed only 60.0 % of its time")
     assert "PMD core 1 needed 60.0 % of its time, at the 226 cycles per packet of overloads" in str(reached)
     assert "821" not in str(reached), "a packet has one cost on a page"
     (ring,) = reached.suspicions
@@ -92,7 +92,7 @@ def test_of_two_pmds_the_one_that_polls_the_losing_port_is_asked():
     at_right = replace(lost, ledger=replace(lost.ledger, hops=(Hop("h", None, None, (drop,)),)))
     reached = verdict(FOUND, [at_right, overloaded()])
     assert reached.limit is Limit.NAMED_DROP
-    assert "PMD core 2 only 40.0 % busy" in reached.headline
+    assert "PMD core 2 was only 40.0 % busy" in reached.headline
     unknown = [replace(busy, ports=()), replace(idle, ports=())]
     assert verdict(FOUND, [replace(at_right, threads=tuple(unknown)), overloaded()]).limit is Limit.FORWARDING_CORE
 
@@ -151,7 +151,7 @@ def test_a_full_link_is_the_limit_whichever_of_its_ends_had_no_room(lost, words)
     reached = verdict(FOUND, [lost])
     assert reached.limit is Limit.WIRE
     link_words = f"the link of left, 1 Gbit/s, is at 99.6 % of its line rate {words}"
-    assert f"{link_words}; PMD core 1 only 40.0 % busy" in reached.headline
+    assert f"{link_words}; PMD core 1 was only 40.0 % busy" in reached.headline
     assert reached.suspicions[0].cause == "line-rate"
 
 
@@ -339,7 +339,7 @@ def test_a_generators_ceiling_is_told_with_the_switchs_headroom():
     rate = Rate(0.0, RateStatus.AT_LEAST, 1000.0, None, 1.0, 21.0, "...", limited_by=Limit.GENERATOR)
     reached = verdict(rate, [trial(1000.0, threads=[thread_load(0.7)])])
     assert reached.limit is Limit.GENERATOR
-    assert "PMD core 1 still had 30.0 % idle" in reached.headline
+    assert "PMD core 1 was still 30.0 % idle" in reached.headline
 
 
 def test_the_searchs_own_maximum_is_told_as_such():

@@ -9,6 +9,7 @@ import pytest
 from reference.manual import ENVIRONMENT, EXIT_CODES
 
 from pinchpoint.cli.main import EPILOG, cli
+from pinchpoint.cli.options import study_folders
 from pinchpoint.host.processes import ENVIRONMENT_MARK
 
 ROOT = Path(__file__).parents[3]
@@ -74,3 +75,12 @@ def test_pages_of_commands_with_codes_of_their_own_name_codes_of_the_table(name)
     codes = re.findall(r"^\| (\d+) \|", table, re.MULTILINE)
     assert codes[:2] == ["0", "2"]
     assert set(codes) <= set(re.findall(r"^ {2,3}(\d+) ", EXIT_CODES, re.MULTILINE))
+
+
+def test_every_study_that_readme_names_ships_and_no_number_of_them_is_told():
+    text = (ROOT / "README.md").read_text()
+    named = re.findall(
+        r"^\| `([\w-]+)` \|", text.partition("| study | question |")[2].partition("\n\n")[0], re.MULTILINE
+    )
+    assert len(named) > 3 and set(named) <= set(study_folders())
+    assert not re.search(r"\b(\d+|five|six|seven|eight|nine|ten|eleven|twelve) studies\b", text)

@@ -114,4 +114,4 @@ def test_a_pilot_prints_its_plan_and_stops(capsys):
 
 def test_a_watch_of_a_bench_that_is_gone_says_why(capsys, tmp_path):
     assert main(["watch", str(tmp_path / "run")]) == 2
-    assert "goes when its run ends" in capsys.readouterr().err
+    assert "is removed when its run ends" in capsys.readouterr().err

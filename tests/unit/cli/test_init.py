@@ -1,5 +1,7 @@
 """What init chooses on machines of several shapes, and what it writes."""
 
+import re
+
 import pytest
 from click.testing import CliRunner
 
@@ -94,6 +96,18 @@ def test_the_best_device_that_can_run_is_taken_and_the_file_says_why(able, tmp_p
     assert "NIC eth0 (ixgbe, 0000:01:00.0, up): not used" in text
     assert "a switch is in service: left alone" in text
     assert max(map(len, text.splitlines())) <= 105
+
+
+def test_what_the_file_advises_for_many_five_tuples_is_a_scenario_with_as_many(able, tmp_path):
+    able()
+    path = tmp_path / "first.toml"
+    CliRunner().invoke(init, [str(path)], standalone_mode=False)
+    advised, number = re.search(
+        r'give a range: (ipv4_dst = "[^"]+") makes ([\d,]+)\.', text := path.read_text()
+    ).groups()
+    path.write_text(text.replace('\nipv4_dst = "48.0.0.1"\n', f"\n{advised}\n"))
+    (scenario,) = load_sweep(path).scenarios
+    assert f"{scenario.streams[0].flows:,}" == number
 
 
 def test_a_file_that_is_there_is_kept(able, tmp_path):

@@ -55,6 +55,6 @@ def test_every_generator_has_its_commands():
     assert all(any(tool in heading for heading in told) for tool in TOOLS)
 
 
-@pytest.mark.parametrize("path", sorted(set(re.findall(r"pinchpoint run (studies/\S+\.toml)", PAGE))))
+@pytest.mark.parametrize("path", sorted(set(re.findall(r"pinchpoint run ([\w-]+/[\w-]+\.toml)", PAGE))))
 def test_the_scenarios_that_it_names_are_shipped(path):
-    assert load_sweep(ROOT / path).scenarios
+    assert load_sweep(ROOT / "studies" / path).scenarios

@@ -13,7 +13,8 @@ REPLACED = (
     "stands in front of", "meets both", "hand it on", "that there is not", "the same by the same", "shall be started",
     "could hide", "surely loses", "that lies", "suspicion asks", "to mind", "in the place of what", "out of use first",
     "for as long as one likes", "whoever receives", "for want of", "takes for malformed", "in what is counted",
-    "ended first at both", "nothing that is known",
+    "ended first at both", "nothing that is known", "built anew", "learnt anew", "of one's own", "in the mean",
+    "looked into", "in the place of", "at cables", "of the moment", "beside each other", "more is not known",
 )  # fmt: skip
 
 

@@ -62,7 +62,7 @@ def commands(wanted, program):
 def test_where_the_engine_is_on_another_host_the_switchs_other_threads_take_no_cpu_of_a_pmd(cpus, control):
     plain = scenario()
     engine, gen = replace(plain.engine, cpus=(1,)), Site(Remote("gen", "gen", True, 60.0), ("left", "right"))
-    machine = SimpleNamespace(cpus=lambda: frozenset(cpus))
+    machine = SimpleNamespace(cpus=lambda: frozenset(cpus), which=lambda program: program)
     places = OvsPlaces("b1", PurePosixPath("/run/pinchpoint/b1"), machine)
     assert ovs.vswitchd(replace(plain, engine=engine, sites=(Site(), gen)), places).cpus == (control,)
     assert ovs.vswitchd(plain, places).cpus == (0,), "the engine's"

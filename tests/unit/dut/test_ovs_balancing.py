@@ -126,7 +126,7 @@ def test_settings_of_the_service_are_commands_to_the_switch():
         ),
         (
             [("pmd_cpus", "conntrack_limit = 9\npmd_cpus"), ("port = 80\n", "port = 80\nmax_connections = 9\n")],
-            "dut.conntrack_limit: expected none beside service.max_connections",
+            "dut.conntrack_limit: expected none with service.max_connections",
         ),
         ([("port = 80\n", "port = 80\nclosed_s = 1.5\n")], "service.closed_s: expected whole seconds, found 1.5"),
         (

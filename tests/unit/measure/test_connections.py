@@ -166,7 +166,7 @@ def test_a_queue_is_a_burst_in_connections_and_the_completed_rate_is_what_the_co
     assert published["completed rate"].value == pytest.approx(1000, rel=0.02)
     assert (published["burst"].value, published["burst"].unit) == (pytest.approx(200, abs=50), "count")
     assert published["sustained rate"].value == published["completed rate"].value
-    assert published["sustained rate"].note.startswith("the completed rate: local ports bear 100 k/s")
+    assert published["sustained rate"].note.startswith("the completed rate: local ports sustain 100 k/s")
     assert result.verdict.headline == "burst: softirq; completed: softirq; sustained: what ends the completed rate"
 
 
@@ -240,7 +240,7 @@ def test_a_confirmation_that_would_take_too_long_is_left_out_and_says_why():
     ("changes", "balancer", "words"),
     [
         ({"work": "syn"}, Balancer(), "leaves connections open"),
-        ({}, Balancer(held_s=None), "no limit says for how long"),
+        ({}, Balancer(held_s=None), "no limit says how long"),
     ],
 )
 def test_a_sustained_rate_that_nothing_predicts_is_absent_with_the_reason(changes, balancer, words):

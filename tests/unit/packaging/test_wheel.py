@@ -73,6 +73,14 @@ def test_a_signal_ends_both_scripts_by_way_of_what_they_undo(tmp_path):
     assert not made.exists()
 
 
+def test_libpcap_is_built_without_what_the_wheel_does_not_carry_and_the_wheel_says_which_glibc_it_asks_for():
+    text = (PACKAGING / "build-wheel").read_text()
+    assert {"--without-dpdk", "--without-libnl", "--disable-rdma", "--disable-dbus"} <= set(text.split())
+    tag = re.search(r"^glibc=\$\((.*)\)$", text, re.MULTILINE)[1]
+    made = subprocess.run(["sh", "-c", tag], capture_output=True, text=True, timeout=60, check=True).stdout
+    assert re.fullmatch(r"\d+_\d+\n", made)
+
+
 def test_every_driver_that_the_page_names_is_linked_into_the_wheel():
     archives = re.search(r'WHOLE: &str = "(.*?)";', (ROOT / "engine/port/build.rs").read_text(), re.DOTALL)[1].split()
     assert {f"net_{name}" for name in DRIVERS.split()} <= set(archives)

@@ -63,7 +63,7 @@ def test_no_line_runs_through_a_range_in_which_no_number_was_found() -> None:
     assert (line["mode"], line["y"]) == ("lines+markers", [7.0, None, 3.0])
     assert (ranges["mode"], ranges["y"], ranges["showlegend"]) == ("markers", [2.0], False)
     assert ranges["error_y"]["array"] == [2.0] and ranges["error_y"]["arrayminus"] == [1.0]
-    assert "it lies somewhere within" in panel.about
+    assert "it lies within the bar" in panel.about
 
 
 def test_a_refused_point_without_a_range_breaks_the_line_and_is_marked_with_its_reason() -> None:

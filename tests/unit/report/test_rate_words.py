@@ -29,7 +29,7 @@ def test_an_mrr_of_a_device_that_was_not_overloaded_is_at_least() -> None:
 def test_the_gap_is_told_with_ring_pause_and_prediction() -> None:
     (line,) = number_views.facts(replace(FACTLESS, mrr=MRR, gap=PauseGap(4096, 0.6e-3, 8192, 10e6)))
     assert line == (
-        "Loses from 6.83 Mpps on: a ring of 4,096 frames bears a pause of 600 us up to there; under overload the "
+        "Loses from 6.83 Mpps on: a ring of 4,096 frames absorbs a pause of 600 us up to there; under overload the "
         "device forwards 10.0 Mpps. If pauses are the cause, a ring of 8,192 gives 10.0 Mpps (a prediction that "
         "pinchpoint explain can test)"
     )

@@ -105,7 +105,7 @@ def test_the_rate_is_that_of_whole_periods_and_sizes_include_the_check_sequence(
 
 def test_frames_that_were_missed_count_as_sent():
     said = text(sent(missed=5_000))
-    assert "20.0 kpps in the mean of 0.5 s" in said and "5,000 more frames came faster" in said
+    assert "20.0 kpps on average over 0.5 s" in said and "5,000 more frames came too fast" in said
     assert "at least 64 flows" in said
 
 
@@ -135,7 +135,7 @@ def test_where_the_wire_may_have_been_the_limit_the_rate_is_a_lower_bound(wire, 
 
 def test_nothing_is_said_of_frames_that_nobody_looked_into():
     said = text(sent(missed=9, frames=0, bytes=0, first_s=None, last_s=None, by_long_period=(), checked=0, flows=0))
-    assert "none was looked into" in said and "checksum" not in said and " B," not in said
+    assert "none was inspected" in said and "checksum" not in said and " B," not in said
     assert "both ways, at least 0.00 %" in text(sent(frames=9_999), sent("right", frames=9_999))
 
 

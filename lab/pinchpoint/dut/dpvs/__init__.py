@@ -181,7 +181,7 @@ _KEYS = Keys(
         Key("program", kinds.absolute_path(),
             "The program, with `dpip` and `ipvsadm` beside it, as packaging/build-dpvs leaves them. Taken from the "
             "command line only (`--set dut.program=/path/to/dpvs`): a file must not choose what runs as root.",
-            Unset("none: it has to be given"), command_line_only=True),
+            Unset("none: required"), command_line_only=True),
     ),
     services=Services((Scheduler.ROUND_ROBIN,), (Mode.FULL_NAT,),
         (Option.MAX_CONNECTIONS, Option.OPENING_S, Option.ESTABLISHED_S, Option.CLOSED_S), is_required=True),

@@ -261,7 +261,7 @@ class EnvoyDevice(proxy.ProxyDevice):
 
 
 _CPUS, *_OTHERS = proxy.KEYS
-_WHERE = f"The program is the one beside the Python that runs the lab, where `{INSTALL}` puts it, or else on PATH."
+_WHERE = f"The program is looked for beside the Python that runs the lab, where `{INSTALL}` puts it, then on PATH."
 _CAN = replace(proxy.SERVICES, in_turn_by_worker=True)
 _KEYS = Keys((replace(_CPUS, doc=f"{_CPUS.doc} {_WHERE}"), *_OTHERS), services=_CAN)
 DEVICE = EnvoyDevice("envoy", "Envoy's TCP proxy", Types(proxy.ProxyDut), _KEYS)

@@ -20,6 +20,7 @@ SCHEMA = f"/usr/share/openvswitch/{_SCHEMA_NAME}"
 SWITCH = "ovs-vswitchd"  # the name of its daemon
 _PLAIN, _WITH_DPDK = "openvswitch-switch/ovs-vswitchd", "openvswitch-switch-dpdk/ovs-vswitchd-dpdk"
 VSWITCHD = {way: f"/usr/lib/{_WITH_DPDK if way is Datapath.DPDK else _PLAIN}" for way in Datapath}
+ELSEWHERE = "/usr/sbin/ovs-vswitchd"  # on systems other than Debian and its like: one program, with DPDK or without
 _EAL = ("--in-memory", "--no-telemetry")
 
 
@@ -41,7 +42,8 @@ def vswitchd(scenario: Scenario, places: OvsPlaces) -> Daemon:
         cpus = (guests.spare_cpu(scenario, places.machine),)
     # Both ends of a tunnel are addresses of one namespace, whose kernel would route between them by itself.
     routes = ("--disable-system-route",) if spec(scenario).tunnels else ()
-    return _daemon(places, SWITCH, "vswitchd", (program(scenario), places.database, *routes), cpus, places.dut_netns)
+    words = (program(scenario, places.outside), places.database, *routes)
+    return _daemon(places, SWITCH, "vswitchd", words, cpus, places.dut_netns)
 
 
 def _daemon(
@@ -53,16 +55,22 @@ def _daemon(
     return Daemon(name, (*words, *own), pidfile, f"{begin}.log", places.bench_id, netns, cpus, places.environment)
 
 
-def program(scenario: Scenario) -> str:
+def program(scenario: Scenario, host: Machine) -> str:
     """The path of the switch's program."""
-    return spec(scenario).vswitchd or VSWITCHD[spec(scenario).datapath]
+    return spec(scenario).vswitchd or installed(host, spec(scenario).datapath)
+
+
+def installed(host: Machine, datapath: Datapath) -> str:
+    """Where the host's packages have the program of a datapath; Debian's path where there is none."""
+    is_elsewhere = host.which(ELSEWHERE) and not any(host.which(path) for path in set(VSWITCHD.values()))
+    return ELSEWHERE if is_elsewhere else VSWITCHD[datapath]
 
 
 def schema(scenario: Scenario, host: Machine) -> str:
     """The database schema that belongs to the program: beside it as built, as installed with it, or the system's."""
     if spec(scenario).vswitchd is None:
         return SCHEMA
-    folder = PurePosixPath(program(scenario)).parent
+    folder = PurePosixPath(program(scenario, host)).parent
     places = (folder / _SCHEMA_NAME, folder.parent / "share/openvswitch" / _SCHEMA_NAME)
     return next((str(place) for place in places if host.exists(str(place))), SCHEMA)
 

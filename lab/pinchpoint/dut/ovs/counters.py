@@ -231,9 +231,9 @@ _SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "policer": ("raise port.ingress_policing_rate", "raise the rates of port.qos"),
     "mtu": ("raise port.mtu",), "buffers": ("raise dut.memory_mb",),
     "tracking-limit": ("raise dut.conntrack_limit", "the limit of the zone"), "flow-limit": ("raise dut.flow_limit",),
-    "false-offload": ("name outputs in the place of NORMAL in table 0",),
+    "false-offload": ("name outputs instead of NORMAL in table 0",),
     "slow-path": ("raise dut.flow_limit", "raise dut.max_idle_ms"),
-    "copies": ("name the port in the place of NORMAL without a learnt address, FLOOD or ALL",),
+    "copies": ("name the port instead of FLOOD, ALL, or NORMAL without a learnt address",),
     "imbalance": ("set port.rxq_affinity",),
     "main-thread": ('set dut.datapath = "af_xdp" or "dpdk"', 'leave out port.kind, or set port.kind = "afxdp"'),
     "preempted": ("name another CPU in dut.pmd_cpus",),
@@ -326,7 +326,7 @@ def _unless_set(cause: str, seen: Seen) -> Iterator[str]:
     if cause in ("masks", "many-flows") and not seen.get(remedies.SMC):
         yield "try dut.smc = true"
     if cause == "many-flows" and seen.get(remedies.EMC) != 0:
-        yield "try dut.emc_insert_inv_prob = 0, which saves the vain insertions"
+        yield "try dut.emc_insert_inv_prob = 0, which saves useless insertions"
 
 
 class CountedDevice(Device):

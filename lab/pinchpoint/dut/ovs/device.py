@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from pinchpoint.bench.requirements import Probe, Remedy, command, hugepages, kernel_module
+from pinchpoint.bench.requirements import Probe, command, hugepages, kernel_module, packaged
 from pinchpoint.bench.resource import AnyResource, TapLinks
 from pinchpoint.dut import device, nics
 from pinchpoint.dut.attach import by_dpdk, by_veth, pages_of
@@ -72,11 +72,13 @@ _FIRST_LINE = re.compile(r"\S+ \(Open vSwitch\) \S+")
 
 
 def program(host: Machine, datapath: Datapath) -> Probe:
-    """Whether the datapath's switch is installed where Debian has it."""
-    path = Path(made.VSWITCHD[datapath])
-    probe, package = command(host, str(path), path.parent.name), path.parent.name
-    hint = f"{probe.hint}; where it has another path: --set dut.vswitchd=PATH"
-    return replace(probe, name=path.name, hint=hint, remedy=Remedy(packages=(package,)))
+    """Whether the datapath's switch is installed where Debian or Fedora has it."""
+    path, debians = made.installed(host, datapath), Path(made.VSWITCHD[datapath])
+    wrong = what_is_wrong(host, path, datapath) if path == made.ELSEWHERE else ""
+    found, package = host.which(path), debians.parent.name
+    detail = wrong or found or "not installed"
+    probe = packaged(debians.name, bool(found) and not wrong, detail, package, package.replace("-switch", ""))
+    return replace(probe, hint=f"{probe.hint}; where it has another path: --set dut.vswitchd=PATH")
 
 
 def _own_program(host: Machine, path: str, datapath: Datapath) -> Probe:
@@ -128,7 +130,7 @@ def what_is_wrong(host: Machine, path: str, datapath: Datapath) -> str:
 
 def program_facts(scenario: Scenario, host: Machine) -> Mapping[str, str]:
     """The program's path, version and SHA-256, under a name that no other program of the run has."""
-    path = made.program(scenario)
+    path = made.program(scenario, host)
     own = spec(scenario).vswitchd is not None
     name = f"switch {path} program" if own else f"switch program for {spec(scenario).datapath}"
     digest = host.run(["sha256sum", path]).split()[0]

@@ -132,7 +132,7 @@ def _check_service(raw: RawScenario) -> None:
     if service.get("mode") == Mode.DNAT and service.get(Option.LOCAL_PORTS) is not None:
         raw.problem(("service", Option.LOCAL_PORTS), f'expected none with mode = "{Mode.DNAT}"')
     if service.get(Option.MAX_CONNECTIONS) is not None and raw.dut.get("conntrack_limit") is not None:
-        raw.problem(("dut", "conntrack_limit"), "expected none beside service.max_connections, which sets the same")
+        raw.problem(("dut", "conntrack_limit"), "expected none with service.max_connections, which sets the same limit")
     for key in (Option.OPENING_S, Option.ESTABLISHED_S, Option.CLOSED_S):
         checks.whole_seconds(raw, key)
 

@@ -331,7 +331,7 @@ _DUT = (
     Key("pmd_cpus", kinds.cpus(),
         "CPUs that forward: those of the PMD threads, or without any those of the main thread."),
     Key("vswitchd", kinds.absolute_path(),
-        "The switch's program, e.g. of a build of one's own. Taken from the command line only (`--set "
+        "The switch's program, e.g. your own build. Taken from the command line only (`--set "
         "dut.vswitchd=/path/to/ovs-vswitchd`): a file must not choose what runs as root. Its version and hash are "
         "recorded.", Unset("the installed one"), command_line_only=True, program="ovs-vswitchd"),
     Key("memory_mb", kinds.integer(64, 1_048_576), "Hugepage memory of the switch, MiB (dpdk only).",
@@ -345,7 +345,7 @@ _DUT = (
         "bench sets them: " + ", ".join(_SET_BY_THE_BENCH) + ".", {}),
     Key("rules", kinds.lines(),
         "OpenFlow rules of br0, one a line, as `ovs-ofctl add-flows` reads them. Blank lines, lines that begin with # "
-        "and what `dump-flows` prints beside the rules are skipped; `{left}` stands for the number of the port named "
+        "and what `dump-flows` prints besides the rules are skipped; `{left}` stands for the number of the port named "
         "left.", ""),
     *_TABLES_OF_A_BRIDGE,
     Key("cascade", kinds.integer(1, 64),
@@ -370,7 +370,7 @@ RULE_SERIES = Table("dut.rule_series",
     "`{u16:1000}` (1000 + i, up to 65535), `{ipv4:48.0.0.1}` (that address + i) and `{mac:02:00:00:00:00:00}` "
     "(that address + i).", _SERIES_KEYS, at_most=64)  # fmt: skip
 
-BRIDGE = Table("bridge", "A bridge beside br0 and its row.", (
+BRIDGE = Table("bridge", "A bridge besides br0 and its row.", (
     Key("name", kinds.bridge_name(), "Used in ports, hosts, patches and tunnels."),
     Key("rules", kinds.lines(), "Its OpenFlow rules, written as those of the DUT.", ""),
     *_TABLES_OF_A_BRIDGE,
@@ -465,7 +465,7 @@ _ACTIONS = {
     "del-flows": "`count` OpenFlow rules are deleted, none of which forwards the frames",
     "add-ports": "`count` internal ports are added in one transaction",
     "del-ports": "`count` internal ports are deleted",
-    "flush-flows": "the datapath's flows are flushed and learnt anew",
+    "flush-flows": "the datapath's flows are flushed and learnt again",
     "rebalance": "receive queues are reassigned to the PMD threads",
     "settings": "`settings` (Open_vSwitch other_config) are applied, and reverted once the traffic has ended",
     "restart": "the switch is restarted on its database, and its rules are added again",

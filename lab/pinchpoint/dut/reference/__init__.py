@@ -409,7 +409,7 @@ class ReferenceDevice(device.Device):
 
 # At a rate that every machine forwards.
 _STARTER = device.Starter(rank=50, kind="reference", words="the engine's reference device",
-    title="Reference device, 500 kpps", why="a forwarder of known truth, to see whether the lab finds what is true",
+    title="Reference device, 500 kpps", why="a forwarder of known truth, to check what the lab finds",
     dut='kind = "reference"\nrate_fps = 500_000\nring = 1024\ncpus = {cpus}',
     polls=True, ring=1024)  # fmt: skip
 _TITLE = "a forwarder or a balancer of known truth"

@@ -237,7 +237,7 @@ _KEYS = Keys(
     dut=(
         softirq.CPUS,
         Key("object", kinds.absolute_path(),
-            "An object file with an XDP program of your own, attached to the clients' port in the place of the "
+            "An object file with an XDP program of your own, attached to the clients' port instead of the "
             "engine's. Taken from the command line only (`--set dut.object=/path/to/lb.o`): a file must not choose "
             "what runs in the kernel. Not tried yet.", Unset("the engine's own"), command_line_only=True),
         Key("section", kinds.matching("[A-Za-z0-9_./-]{1,64}", "the name of a section"), "Its section.", "xdp"),

@@ -90,7 +90,7 @@ def not_faster(rate_fps: float, ndr: Rate | None, given_fps: float | None) -> st
 def throughput(ndr: Rate | None, given_fps: float | None) -> tuple[float | None, str]:
     """The throughput for the correction, and which one it is; None with the reason."""
     if ndr is None:
-        return given_fps, "as burst.throughput_fps gives it; of what trial length is not known"
+        return given_fps, "as burst.throughput_fps gives it; its trial length is unknown"
     if ndr.status is not RateStatus.FOUND or ndr.quoted_fps is None:
         return None, f"no NDR, and so no correction: {ndr.reason}"
     return ndr.quoted_fps, f"NDR, {ndr.definition}"

@@ -57,13 +57,13 @@ CAPACITY: Final = Table("capacity",
     Key("start", kinds.integer(1, 60_000_000), "The number tried first.", Unset("half of what its limits allow")),
     Key("most", kinds.integer(1, 60_000_000), "The largest number tried.", 1_000_000),
     Key("rate_cps", kinds.number(1, 1e7),
-        "At which they are opened, and answered later; the device must bear it. Connections per second.", 5000.0),
+        "Connections per second that are opened, and later answered; the device must sustain it.", 5000.0),
     Key("failure_ratio", kinds.number(0, 1, below=True), "Share of them that may fail.", 0.0),
     Key("relative_width", kinds.number(0.0001, 0.5), "The search ends when its bounds are this close.", 0.02),
     Key("settle_s", kinds.number(0, 600), "For how long all are held, once the last is open, seconds.", 0.5),
     Key("timeout_s", kinds.number(0.01, 60), "A connection that waits longer has failed, seconds.", 1.0),
     Key("aging_within_s", kinds.number(0, 86_400),
-        "How long closed connections are remembered is measured where that takes no longer than this, seconds; a small "
+        "The time for which closed connections are remembered is measured up to this limit, seconds; a small "
         "service.closed_s makes it short.", 60.0),
 ), measures=("capacity",))  # fmt: skip
 

@@ -267,7 +267,7 @@ def _broken(changed: Changed, happened: Sequence[Happened], course: Course, last
     if happened and (early := course.failed(happened[0].begun_s - changed.hold_s - WINDOW_S)):
         cautions.append(f"{early:,} of them failed before anything had happened")
     if last.shortfall:
-        cautions.append(f"{last.shortfall:,} more were not opened: the engine's core was taken away")
+        cautions.append(f"{last.shortfall:,} more were not opened: the host took the engine's core")
     yield Metric("broken", "count", float(broken), note=share, cautions=tuple(cautions))
     yield from (Metric(name, "count", float(count)) for name, count in ways.items())
 

@@ -143,12 +143,12 @@ class Sustained:
 
 
 def unlimited(prediction: Prediction, burst_cps: float, steady: CompletedRate | None) -> Sustained:
-    """Of limits that bear more than what is completed; where that is not known, than a burst."""
-    bears = f"{prediction.limit.resource} bear {units.per_second(prediction.cps)}"
+    """Of limits that sustain more than what is completed; where that is not known, than a burst."""
+    carries = f"{prediction.limit.resource} sustain {units.per_second(prediction.cps)}"
     if steady is None:
-        words = f"at most the burst rate: {bears}, more than a burst reaches"
+        words = f"at most the burst rate: {carries}, more than a burst reaches"
         return Sustained(burst_cps, None, words, prediction, is_burst=True)
-    words = f"the completed rate: {bears}, more than is completed"
+    words = f"the completed rate: {carries}, more than is completed"
     cps, is_open = steady.completed_cps, steady.is_carried
     return Sustained(cps, None, words, prediction, steady.ended, is_completed=True, is_open=is_open)
 
@@ -156,7 +156,7 @@ def unlimited(prediction: Prediction, burst_cps: float, steady: CompletedRate | 
 def unpredicted(limits: Sequence[Bounds], steady: CompletedRate | None) -> Sustained:
     """Where no limit says for how long it keeps the place of a connection that has closed, or all keep none."""
     if steady is None or any(limit.held_s != 0 for limit in limits if limit.size):
-        return Sustained(None, None, "no limit says for how long a closed connection occupies a place", None)
+        return Sustained(None, None, "no limit says how long a closed connection occupies a place", None)
     words = "the completed rate: no place is kept for a connection that has closed"
     cps, is_open = steady.completed_cps, steady.is_carried
     return Sustained(cps, None, words, None, steady.ended, is_completed=True, is_open=is_open)
@@ -270,8 +270,8 @@ def verdict(
     lines += [f"sustained: {line}" for line in sustained.exhausted.evidence] if sustained.exhausted else []
     lines += [sustained.doubling] if sustained.doubling else []
     for bound in bounds:
-        bears = f", which bears {units.per_second(bound.sustained_cps)}" if bound.sustained_cps else ""
-        lines.append(f"limit as read back: {bound.resource}: {bound.source}{bears}")
+        carries = f", which sustains {units.per_second(bound.sustained_cps)}" if bound.sustained_cps else ""
+        lines.append(f"limit as read back: {bound.resource}: {bound.source}{carries}")
     limit, words = _of_burst(rate, burst)
     if rate.status is RateStatus.LOSES_ALWAYS:
         where = f", at the {ended.stage.name}" if ended.stage else ""

@@ -143,7 +143,7 @@ CONNECTIONS: Final = Table("connections",
     Key("requests", kinds.integer(1, 100), "Requests of each.", 1),
     Key("request_bytes", kinds.integer(LEAST_BYTES, MOST_BYTES), "Bytes of a request.", LEAST_BYTES),
     Key("answer_bytes", kinds.integer(LEAST_BYTES, MOST_BYTES),
-        "Bytes of an answer. Fewer do not say who answered; more need several segments, which the engine's backends do "
+        "Bytes of an answer. Fewer cannot say who answered; more need several segments, which the engine's backends do "
         "not send: they repeat nothing that is lost.", LEAST_BYTES),
     Key("hold_s", kinds.number(0, 600), "How long each is held open before its first request, seconds.", 0.0),
     Key("timeout_s", kinds.number(0.01, 60), "A connection that takes longer has failed, seconds.", 1.0),

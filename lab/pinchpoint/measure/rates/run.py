@@ -278,7 +278,7 @@ def _notes(trial: Trial, is_apart: bool) -> Iterator[str]:
         times = f"p50 {units.nanoseconds(round_trip.p50_ns)}, p99 {units.nanoseconds(round_trip.p99_ns)}"
         yield f"there and back, half of the load each way: {times}"
     elif trial.phase == ROUND_TRIP and not any(stream.received for stream in trial.streams):
-        yield "nothing came back: the device has to forward both ways"
+        yield "nothing came back: the device must forward both ways"
     if trial.validity is not TrialValidity.VALID:
         yield f"{trial.validity.value}: {trial.reason}"
     elif early_ns := _early_ns(trial):

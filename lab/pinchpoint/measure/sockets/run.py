@@ -103,7 +103,7 @@ SOCKETS: Final = Table("sockets",
     Key("rate_tps", kinds.number(0.1, 1e8), "Planned transactions per second.", Unset("each begins when one ends")),
     Key("warm_up_s", kinds.number(0, 3600), "Time before the window, not counted, seconds.", 0.5),
     Key("duration_s", kinds.number(0.05, 86_400), "Time counted, the window, seconds.", 10.0),
-    Key("repeats", kinds.integer(1, 100), "How often it is all done, each time on new connections.", 3),
+    Key("repeats", kinds.integer(1, 100), "How often this is repeated, each time on new connections.", 3),
     Key("timeout_s", kinds.number(0.1, 60), "A transaction that takes longer has failed, seconds.", 10.0),
     Key("max_repeats", kinds.integer(0, 100),
         "Windows made beyond `repeats` in place of those that were disturbed, all together.", 3),
@@ -341,7 +341,7 @@ def _run(pairs: Pairs, wanted: Sequence[SocketsRequest], bracket: Bracket, ends:
         bracket.close()
         # The hosts exist: what keeps them apart is the bench (rules, bridges), not this machine.
         client, server = ends.words
-        hint = "see that the scenario's rules forward both directions, and ARP between the hosts"
+        hint = "check that the scenario's rules forward both directions, and ARP between the hosts"
         raise BenchError(f"{client} cannot reach {server}: {error.message}", hint) from error
 
 
