@@ -315,7 +315,10 @@ def test_over_udp_each_connection_is_one_request_and_its_answer(measure):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (('"nft"', '"haproxy"'), 'service.transport: expected "tcp" of haproxy; "udp" is done by nft, found "udp"'),
+        (
+            ('"nft"', '"haproxy"'),
+            'service.transport: expected "tcp" of haproxy; "udp" is done by nft, ovs, found "udp"',
+        ),
         (('"verify"\n', '"capacity"\n'), '"tcp" with measure = "capacity": a datagram holds no connection open'),
         (('"verify"\n', '"verify"\n[verify]\nrequests = 2\n'), "verify.requests: expected 1 with service.transport"),
         (('"verify"\n', '"verify"\n[verify]\nprograms = true\n'), "verify.programs: expected false with"),
