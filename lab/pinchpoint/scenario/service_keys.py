@@ -255,6 +255,8 @@ def _check_datagrams(source: Source, device: Device, measure: str, tables: ByTab
         source.mismatch(at, f'"{Transport.TCP}" of {device.kind}; "{udp}" is done by {able}', udp)
     if measure not in ASKING:
         source.mismatch(at, f'"{Transport.TCP}" with measure = "{measure}": a datagram holds no connection open', udp)
+    if tables["service"].get("mode") == Mode.DIRECT:
+        source.mismatch(("service", "mode"), f'another with transport = "{udp}"', Mode.DIRECT.value)
     for key, only in _OF_SEGMENTS.items():
         if tables["service"].get(key) != only:
             source.problem(("service", key), f'expected none with transport = "{udp}": it is of TCP')

@@ -317,7 +317,7 @@ def test_over_udp_each_connection_is_one_request_and_its_answer(measure):
     [
         (
             ('"nft"', '"haproxy"'),
-            'service.transport: expected "tcp" of haproxy; "udp" is done by nft, ovs, found "udp"',
+            'service.transport: expected "tcp" of haproxy; "udp" is done by ipvs, nft, ovs, found "udp"',
         ),
         (('"verify"\n', '"capacity"\n'), '"tcp" with measure = "capacity": a datagram holds no connection open'),
         (('"verify"\n', '"verify"\n[verify]\nrequests = 2\n'), "verify.requests: expected 1 with service.transport"),
@@ -327,6 +327,7 @@ def test_over_udp_each_connection_is_one_request_and_its_answer(measure):
             'connections.work: expected "request" with service.transport = "udp", found "syn"',
         ),
         (('"udp"\n', '"udp"\ncloses = "backend"\n'), 'service.closes: expected none with transport = "udp"'),
+        (('"udp"\n', '"udp"\nmode = "direct-return"\n'), 'service.mode: expected another with transport = "udp"'),
         (('"udp"\n', '"udp"\nopening_s = 3\n'), 'service.opening_s: expected none with transport = "udp"'),
         (('"nft"\n', '"nft"\nsyn_proxy = true\n'), "it has no SYNs"),
     ],
