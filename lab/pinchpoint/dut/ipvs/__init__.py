@@ -451,8 +451,8 @@ _CONN_TAB_BITS = Key("conn_tab_bits", kinds.integer(8, 20),
     "The table of connections has 2 to the power of this many chains (a parameter of the module ip_vs). A chain is "
     "searched from its beginning for each frame.", Unset("the module's own"))  # fmt: skip
 _CONN_REUSE_MODE = Key("conn_reuse_mode", kinds.integer(0, 3),
-    "net.ipv4.vs.conn_reuse_mode: what becomes of a SYN from a client's port whose connection is still remembered. 0: it "
-    "goes to the same backend; 1: it is dealt anew where that connection is in TIME-WAIT; 2 and 3: in FIN-WAIT, too.",
+    "net.ipv4.vs.conn_reuse_mode: what becomes of a SYN from a client's port whose connection is still remembered. 0: "
+    "it goes to the same backend; 1: it is dealt anew where that connection is in TIME-WAIT; 2, 3: in FIN-WAIT, too.",
     Unset("the kernel's own"))  # fmt: skip
 _KEYS = Keys(dut=(softirq.CPUS, _CONN_TAB_BITS, _CONN_REUSE_MODE), services=_SERVICES)
 DEVICE = IpvsDevice("ipvs", "IPVS in a namespace", Types(IpvsDut), _KEYS)
