@@ -59,7 +59,6 @@ KINDS = {
     "ovs": ('datapath = "af_packet"\npmd_cpus = [1]', 'scheduler = "hash"', ""),
     "ipvs": ("", "max_connections = 65_536\nclosed_s = 4", '[guest]\nkernel = "auto"\n'),
 }
-NO_SERVERS = {"ovs": "its rules give all backends one Ethernet address, which real servers cannot share"}
 TABLE = """[connections]
 failure_ratios = [{failing}]
 max_cps = 100_000
@@ -123,24 +122,22 @@ def asking(address: str, port: int, seconds: float) -> list[str]:
 
 
 def wrk(kind: str, seconds: float, folder: Path, _bench: object) -> Sample:
-    """What wrk says, and how much of their core it and the servers took."""
+    """What wrk says, and how much of their core it and the server took."""
     wanted = scenario(kind, seconds)
     service = served(wanted)
     with standing(wanted) as bench, program_ends(bench, service) as (client, servers), ExitStack() as running:
         bench.host.run(["sysctl", "-qw", *CLIENT_SYSCTLS], client)
-        members = list[int]()
-        for number, (address, netns) in enumerate(servers.items()):
-            stem = folder / f"{kind}-server-{number}"
-            stem.with_suffix(".conf").write_text(server(stem, [b for b in service.backends if b.address == address]))
-            command = ["nginx", "-e", f"{stem}.errors", "-c", f"{stem}.conf"]
-            members += running.enter_context(peer(command, CORE, stem.with_suffix(".log"), netns)).members()
+        stem = folder / f"{kind}-servers"
+        stem.with_suffix(".conf").write_text(server(stem, service.backends))
+        command = ["nginx", "-e", f"{stem}.errors", "-c", f"{stem}.conf"]
+        answering = running.enter_context(peer(command, CORE, stem.with_suffix(".log"), servers))
         time.sleep(SETTLE_S)
         bracket = bench.bracket()
         bracket.open()
         command = asking(service.address, service.port, seconds)
         client_runs = running.enter_context(peer(command, CORE, folder / f"{kind}-wrk.log", client))
         time.sleep(seconds / 4)
-        with CpuMeter([*members, *client_runs.members()], (CORE,)) as meter:
+        with CpuMeter([*answering.members(), *client_runs.members()], (CORE,)) as meter:
             time.sleep(seconds / 2)
         said = client_runs.ended(seconds + 20)
         threads = device_of(wanted).loads(bracket.close().flat(), seconds)
@@ -148,7 +145,7 @@ def wrk(kind: str, seconds: float, folder: Path, _bench: object) -> Sample:
 
 
 def server(stem: Path, backends: Sequence[Backend]) -> str:
-    """The configuration of an HTTP server for all backends of one address."""
+    """The configuration of an HTTP server that is all backends."""
     listening = " ".join(f"listen {backend.end} backlog=4096;" for backend in backends)
     answer = f"server {{ {listening} location / {{ return 200 ok; }} }}"
     return (
@@ -191,14 +188,11 @@ def contests(folder: Path, is_short: bool) -> Iterator[Contest]:
         work, lacks = f"connections a second through {kind}", absent(kind, seconds)
         contenders = (
             Contender("pinchpoint", partial(one_load, kind) if is_short else partial(ours, kind, seconds), lacks),
-            Contender(
-                "wrk", partial(wrk, kind, seconds, folder), lacks or NO_SERVERS.get(kind) or missing("wrk", "nginx")
-            ),
+            Contender("wrk", partial(wrk, kind, seconds, folder), lacks or missing("wrk", "nginx")),
         )
-        against = None if kind in NO_SERVERS else "wrk"
-        aims = (Aim("ratio", LEAST), Aim("ratio", MOST, at_most=True)) if against and not is_short else ()
-        remark = NO_SERVERS.get(kind, "where wrk's core is full, it is what wrk can")
-        yield Contest(work, "connections", contenders, (Line(work, "pinchpoint", against, aims, remark),))
+        aims = () if is_short else (Aim("ratio", LEAST), Aim("ratio", MOST, at_most=True))
+        line = Line(work, "pinchpoint", "wrk", aims, "where wrk's core is full, it is what wrk can")
+        yield Contest(work, "connections", contenders, (line,))
 
 
 def main() -> int:

@@ -74,7 +74,7 @@ def test_each_balancer_has_a_scenario_that_is_read(kind: str) -> None:
     assert (scenario.dut.kind, len(scenario.service.backends if scenario.service else ())) == (kind, 3)
 
 
-def test_a_server_listens_for_every_backend_of_its_address() -> None:
+def test_the_server_listens_for_every_backend() -> None:
     text = balancer_rows.server(Path("/x/s"), [Backend("10.1.0.1", 80), Backend("10.1.0.1", 81)])
     assert "listen 10.1.0.1:80 backlog=4096; listen 10.1.0.1:81 backlog=4096; location" in text
 

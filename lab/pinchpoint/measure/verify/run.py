@@ -72,7 +72,7 @@ VERIFY: Final = Table("verify",
         "ones come from the same address and port, seconds.", 0.5),
     Key("programs", kinds.boolean(),
         "Whether the same is done once more with real programs: an HTTP server for each backend and `curl` as the "
-        "client, each in a namespace; what the client got and what the servers' logs saw. Needs a device whose ports "
+        "client, in two namespaces; what the client got and what the servers' logs saw. Needs a device whose ports "
         "are interfaces of a kernel.", False),
 ), measures=("verify",))  # fmt: skip
 
