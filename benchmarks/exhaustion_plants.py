@@ -199,9 +199,8 @@ def planted(draw: Random) -> Iterator[Plant]:
         files, queue = f"descriptors = {draw.randint(256, 400)}", f"backlog = {draw.randint(1, 3)}"
         yield Plant("descriptors", kind, Limit.DESCRIPTORS, dut=files, work=STAYING, drawn=files)
         yield Plant("accept queue", kind, Limit.ACCEPT_QUEUE, dut=queue, max_cps=20_000, drawn=queue)
-    left = draw.randint(60, 120)
-    change, words = lowered(left), f"{left} while it runs"
-    yield Plant("lowered descriptors", "nginx", Limit.DESCRIPTORS, hold_s=0.4, change=change, drawn=words)
+        change, words = lowered(left := draw.randint(120, 180)), f"{left} while it runs"
+        yield Plant("lowered descriptors", kind, Limit.DESCRIPTORS, hold_s=0.4, change=change, drawn=words)
     for kind in ("nft", "haproxy"):
         port, kbit = draw.choice(("clients", "servers")), draw.randint(500, 2000)
         words = f"{kbit} kbit/s of the port {port}"

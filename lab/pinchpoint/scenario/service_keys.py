@@ -258,7 +258,7 @@ def _check_datagrams(source: Source, device: Device, measure: str, tables: ByTab
     if tables["service"].get("mode") == Mode.DIRECT:
         source.mismatch(("service", "mode"), f'another with transport = "{udp}"', Mode.DIRECT.value)
     for key, only in _OF_SEGMENTS.items():
-        if tables["service"].get(key) != only:
+        if tables["service"].get(key, only) != only:
             source.problem(("service", key), f'expected none with transport = "{udp}": it is of TCP')
     asks = tables.get(measure, {})
     for key, only in _ONE_REQUEST.items():
