@@ -35,7 +35,7 @@ SERVED: Final = tuple(measure.name for measure in measures.measures() if measure
 """The measures that open connections to a service."""
 CHECKED: Final = ("verify", "change")
 """The measures beside which a balancer may open connections of its own."""
-ASKING: Final = ("verify", "connections")
+ASKING: Final = ("verify", "connections", "change")
 """The measures that ask one request of each connection, if need be; so they can ask it by UDP."""
 THROUGH: Final = tuple(measure.name for measure in measures.measures() if measure.through_service)
 """The measures whose frames may be those of connections that stand."""
@@ -261,6 +261,8 @@ def _check_datagrams(source: Source, device: Device, measure: str, tables: ByTab
         if tables["service"].get(key, only) != only:
             source.problem(("service", key), f'expected none with transport = "{udp}": it is of TCP')
     asks = tables.get(measure, {})
+    if asks.get("event") == "reset":
+        source.mismatch((measure, "event"), f'another with service.transport = "{udp}"', "reset")
     for key, only in _ONE_REQUEST.items():
         if (written := lookup(source.data, (measure, key))) not in (None, only):
             source.mismatch((measure, key), f'{show(only)} with service.transport = "{udp}"', written)

@@ -304,7 +304,7 @@ def test_what_the_engine_does_not_speak_is_refused_with_the_reason(key, why):
 UDP = ("port = 80\n", 'port = 80\ntransport = "udp"\n')
 
 
-@pytest.mark.parametrize("measure", ["verify", "connections"])
+@pytest.mark.parametrize("measure", ["verify", "connections", "change"])
 def test_over_udp_each_connection_is_one_request_and_its_answer(measure):
     scenario = read(UDP, ('"verify"\n', f'"{measure}"\n'))
     assert scenario.service is not None and scenario.service.transport is Transport.UDP
@@ -326,6 +326,7 @@ def test_over_udp_each_connection_is_one_request_and_its_answer(measure):
             ('"verify"\n', '"connections"\n[connections]\nwork = "syn"\n'),
             'connections.work: expected "request" with service.transport = "udp", found "syn"',
         ),
+        (('"verify"\n', '"change"\n[change]\nevent = "reset"\n'), "change.event: expected another with"),
         (('"udp"\n', '"udp"\ncloses = "backend"\n'), 'service.closes: expected none with transport = "udp"'),
         (('"udp"\n', '"udp"\nmode = "direct-return"\n'), 'service.mode: expected another with transport = "udp"'),
         (('"udp"\n', '"udp"\nopening_s = 3\n'), 'service.opening_s: expected none with transport = "udp"'),
