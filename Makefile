@@ -29,7 +29,7 @@ help:
 	@echo "make bench-build     compare the creation of rules, ports and veth pairs with plain commands (as root, 30 minutes)"
 	@echo "make bench-causes    plant causes in real devices; which does the lab name first (as root, 25 minutes)"
 	@echo "make bench-compare   count false alarms of A against A, and how often a small change is found (as root, 20 minutes)"
-	@echo "make bench-exhaustion  exhaust a resource of real balancers; does the lab name it (as root, 15 minutes)"
+	@echo "make bench-exhaustion  exhaust a resource of real balancers; does the lab name it (as root, 20 minutes)"
 	@echo "make bench-referee   hold published NDRs of a real switch against trials that no search sees (as root, 40 minutes)"
 	@echo "make bench-search    check searches for NDR and PDR on simulated devices of known rates (40 minutes)"
 	@echo "make bench-serve     time the pages of pinchpoint serve over 1,000 runs (2 minutes)"
@@ -185,7 +185,7 @@ bench-truth: develop
 bench-causes: develop
 	@$(BIN)/python benchmarks/cause_rows.py $(BENCH)
 
-# BENCH: --rounds N, --only WORDS, --traffic SECONDS, --json. Fails where fewer than 9 of 10 are named.
+# BENCH: --rounds N, --seed N, --only WORDS, --traffic SECONDS, --json. Fails where fewer than 19 of 20 are named.
 bench-exhaustion: develop
 	@$(BIN)/python benchmarks/exhaustion_rows.py $(BENCH)
 

@@ -1,11 +1,17 @@
-"""What `make bench-exhaustion` plants: a resource that is too small, a bad backend, an unfair scheduler."""
+"""What `make bench-exhaustion` plants: a resource that is too small, a bad backend, an unfair scheduler.
 
-from collections.abc import Callable, Sequence
+Sizes and places are drawn by a seed, anew in each round.
+"""
+
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import PurePath
+from random import Random
 
 from pinchpoint.dut.device import Live
 from pinchpoint.dut.nft.tracking import dealt_to
 from pinchpoint.dut.program import answer
+from pinchpoint.dut.proxy_live import ProxyLive
 from pinchpoint.dut.setup import Setup
 from pinchpoint.model.result import Limit
 
@@ -21,9 +27,7 @@ PLANTED = (
 """What a clean bench must not be accused of."""
 
 FOUR, ONE = "10.1.0.240-10.1.0.243", "10.1.0.240"
-WEIGHTS = (4, 1, 1)  # of an unfair scheduler
-BLOCK = 20  # connections that one backend gets in a row, of a scheduler that only counts
-SLOW_FRAMES = 20  # a second that a slow backend takes
+BACKENDS = ("10.1.0.1", "10.1.0.2", "10.1.0.3")
 SCENARIO = """
 measure = "{measure}"
 [dut]
@@ -70,31 +74,44 @@ def nothing(setup: Setup, live: Live) -> None:
     """A bench as it was built."""
 
 
-def _dropping(what: str) -> Change:
-    """The device's namespace sends the second backend only what a rule lets through."""
+def dropping(address: str, what: str) -> Change:
+    """The device's namespace sends a backend only what a rule lets through."""
 
     def change(setup: Setup, live: Live) -> None:
         host, netns = setup.places.host, setup.places.dut_netns
         for words in (
             "add table ip planted",
             "add chain ip planted out { type filter hook postrouting priority 300; }",
-            f"add rule ip planted out ip daddr 10.1.0.2 {what}",
+            f"add rule ip planted out ip daddr {address} {what}",
         ):
             host.run(["nft", words], netns)
 
     return change
 
 
-def shaped(setup: Setup, live: Live) -> None:
-    """The servers' port sends no more than a megabit a second."""
-    words = ("tc", "qdisc", "add", "dev", "servers", "root", "tbf", "rate", "1mbit", "burst", "10kb", "latency", "10ms")
-    setup.places.host.run(words, setup.places.dut_netns)
+def shaped(port: str, kbit: int) -> Change:
+    """A port of the device sends no more than so many kilobits a second (tc-tbf(8))."""
+
+    def change(setup: Setup, live: Live) -> None:
+        shaping = ("tbf", "rate", f"{kbit}kbit", "burst", "10kb", "latency", "10ms")
+        setup.places.host.run(("tc", "qdisc", "add", "dev", port, "root", *shaping), setup.places.dut_netns)
+
+    return change
 
 
-DEAD, SLOW = _dropping("drop"), _dropping(f"limit rate over {SLOW_FRAMES}/second burst 1 packets drop")
+def lowered(descriptors: int) -> Change:
+    """The processes of a proxy that runs may open fewer files than they were started with (prlimit(1))."""
+
+    def change(setup: Setup, live: Live) -> None:
+        assert isinstance(live, ProxyLive)
+        for process in live.processes():
+            limit = f"--nofile={descriptors}:{descriptors}"
+            setup.places.host.run(("prlimit", f"--pid={PurePath(process).name}", limit))
+
+    return change
 
 
-def _dealing(*in_a_row: int) -> Change:
+def dealing(*in_a_row: int) -> Change:
     """The rule that deals names each backend so many times in a row."""
 
     def change(setup: Setup, live: Live) -> None:
@@ -108,14 +125,18 @@ def _dealing(*in_a_row: int) -> Change:
     return change
 
 
-def unfair_servers(setup: Setup, live: Live) -> None:
-    """The lines of one server weigh more."""
-    socket = f"{setup.places.directory}/haproxy.sock"
-    for local in range(4):
-        for number, weight in enumerate(WEIGHTS):
-            words = f"set server servers/backend{number}-local{local} weight {weight}\n"
-            if said := answer(setup.places.host, socket, words).strip():
-                raise RuntimeError(f"haproxy answers {said!r}")
+def weighing(*weights: int) -> Change:
+    """The lines of each of haproxy's servers have a weight."""
+
+    def change(setup: Setup, live: Live) -> None:
+        socket = f"{setup.places.directory}/haproxy.sock"
+        for local in range(4):
+            for number, weight in enumerate(weights):
+                words = f"set server servers/backend{number}-local{local} weight {weight}\n"
+                if said := answer(setup.places.host, socket, words).strip():
+                    raise RuntimeError(f"haproxy answers {said!r}")
+
+    return change
 
 
 @dataclass(frozen=True)
@@ -132,6 +153,7 @@ class Plant:
     work: str = "request"
     change: Change = nothing
     measure: str = "connections"
+    drawn: str = ""  # its size or place, in words
 
     @property
     def name(self) -> str:
@@ -159,25 +181,49 @@ PROXIES = ("haproxy", "nginx", "envoy")
 KINDS = ("nft", *PROXIES)
 
 
-def _each(what: str, expected: Limit | None, kinds: Sequence[str], **more: object) -> list[Plant]:
-    return [Plant(what, kind, expected, **more) for kind in kinds]  # type: ignore[arg-type]
+def planted(draw: Random) -> Iterator[Plant]:
+    """Every exhaustion and fault of a round."""
+    for kind in KINDS:
+        first, count = draw.randrange(2000, 60_000), draw.randint(8, 20)
+        ports = f'local_ports = "{first}-{first + count - 1}"'
+        yield Plant("local ports", kind, Limit.LOCAL_PORTS, service=ports, drawn=ports)
+        slow, dead, rate = draw.choice(BACKENDS), draw.choice(BACKENDS), draw.randint(10, 30)
+        change = dropping(slow, f"limit rate over {rate}/second burst 1 packets drop")
+        yield Plant("slow backend", kind, Limit.BACKEND, change=change, drawn=f"{slow}, {rate} frames a second")
+        yield Plant("hole", kind, Limit.BACKEND, change=dropping(dead, "drop"), drawn=dead)
+    for kind in PROXIES:
+        places = f"max_connections = {draw.randint(20, 60)}"
+        work, hold_s = (STAYING, 0.0) if kind == "haproxy" else ("request", 0.4)
+        yield Plant("table", kind, Limit.TABLE, service=places, hold_s=hold_s, work=work, drawn=places)
+    for kind in ("haproxy", "nginx"):
+        files, queue = f"descriptors = {draw.randint(256, 400)}", f"backlog = {draw.randint(1, 3)}"
+        yield Plant("descriptors", kind, Limit.DESCRIPTORS, dut=files, work=STAYING, drawn=files)
+        yield Plant("accept queue", kind, Limit.ACCEPT_QUEUE, dut=queue, max_cps=20_000, drawn=queue)
+        change, words = lowered(left := draw.randint(120, 180)), f"{left} while it runs"
+        yield Plant("lowered descriptors", kind, Limit.DESCRIPTORS, hold_s=0.4, change=change, drawn=words)
+    for kind in ("nft", "haproxy"):
+        port, kbit = draw.choice(("clients", "servers")), draw.randint(500, 2000)
+        words = f"{kbit} kbit/s of the port {port}"
+        yield Plant("queueing discipline", kind, Limit.NAMED_DROP, change=shaped(port, kbit), drawn=words)
+    yield from _unfair(draw)
 
 
-FEW_PORTS, FEW_PLACES = 'local_ports = "2000-2009"', "max_connections = 40"
-PLANTS = (
-    *_each("local ports", Limit.LOCAL_PORTS, KINDS, service=FEW_PORTS),
-    *_each("table", Limit.TABLE, ("nginx", "envoy"), service=FEW_PLACES, hold_s=0.4),
-    *_each("table", Limit.TABLE, ("haproxy",), service=FEW_PLACES, work=STAYING),
-    *_each("descriptors", Limit.DESCRIPTORS, ("haproxy", "nginx"), dut="descriptors = 256", work=STAYING),
-    *_each("accept queue", Limit.ACCEPT_QUEUE, ("haproxy", "nginx"), dut="backlog = 1", max_cps=20_000),
-    *_each("queueing discipline", Limit.NAMED_DROP, ("nft", "haproxy"), change=shaped),
-    *_each("slow backend", Limit.BACKEND, KINDS, change=SLOW),
-    *_each("dead backend", Limit.BACKEND, KINDS, change=DEAD),
-    Plant(UNFAIR, "nft", None, change=_dealing(*WEIGHTS), measure="verify"),
-    Plant("blocks instead of turns", "nft", None, change=_dealing(BLOCK, BLOCK, BLOCK), measure="verify"),
-    Plant(UNFAIR, "haproxy", None, change=unfair_servers, measure="verify"),
-)
-CLEAN = (
-    *_each("clean", None, KINDS, max_cps=1000),
-    *_each("clean", None, ("nft", "haproxy"), measure="verify"),
-)
+def _unfair(draw: Random) -> Iterator[Plant]:
+    """What `verify` finds: each backend has another share than it should, or its share in one go."""
+    for kind, deal in (("nft", dealing), ("haproxy", weighing)):
+        weights = draw.sample((draw.randint(2, 6), 1, 1), 3)
+        words = " / ".join(map(str, weights))
+        yield Plant(UNFAIR, kind, None, change=deal(*weights), measure="verify", drawn=words)
+    block = draw.choice((5, 10, 20, 40))  # of which a third of the connections is a multiple
+    words = f"{block} in a row"
+    yield Plant("blocks", "nft", None, change=dealing(block, block, block), measure="verify", drawn=words)
+
+
+def clean(draw: Random) -> Iterator[Plant]:
+    """Benches in which nothing is wrong."""
+    for kind in (*KINDS, *KINDS):
+        first, most = draw.randrange(2000, 40_000), draw.randint(200, 1000)
+        ports = f'local_ports = "{first}-{first + 19_999}"'
+        yield Plant("clean", kind, None, service=ports, max_cps=most, drawn=f"{most}/s at most, {ports}")
+    for kind in ("nft", "haproxy"):
+        yield Plant("clean", kind, None, measure="verify")

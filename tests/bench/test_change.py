@@ -44,6 +44,14 @@ def test_a_backend_that_is_removed_gets_no_connections_until_it_is_added_again(t
     assert figures["share of backend 1 after return"]["value"] == pytest.approx(1 / 3, abs=0.1)
 
 
+def test_requests_by_udp_to_a_killed_backend_get_no_answer(tmp_path):
+    figures = changed(tmp_path, "silent", service=f'{FULL_NAT}transport = "udp"')
+    assert figures["timed out answering"]["value"] > 50
+    assert figures["timed out connecting"]["value"] == 0
+    shares = [figures[f"share of backend {number}"]["value"] for number in range(3)]
+    assert shares == pytest.approx([0.5, 0.0, 0.5], abs=0.1)
+
+
 @pytest.mark.parametrize(("kind", "health_s"), [("haproxy", 0.2), ("nginx", 1)])
 def test_a_proxy_that_checks_its_backends_leaves_out_one_that_refuses(tmp_path, kind, health_s):
     figures = changed(tmp_path, "reset", kind, f"{FULL_NAT}health_s = {health_s}", after_s=1.0 + 2 * health_s)

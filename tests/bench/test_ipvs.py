@@ -1,4 +1,4 @@
-"""IPVS in a guest's kernel, connection by connection. Three boots in all."""
+"""IPVS in a guest's kernel, connection by connection. Four boots in all."""
 
 import pytest
 from serving_tools import FULL_NAT, counted, overloaded, served, serving
@@ -44,6 +44,13 @@ def test_dnat_by_a_hash():
         settings, checked = live.settings(), verified()
     assert checked.outcome is Outcome.MEASURED, checked.reason
     assert "-s mh -b mh-port" in settings["ipvs"]
+
+
+def test_requests_by_udp_in_turn():
+    with serving(scenario(FULL_NAT + 'transport = "udp"\nclosed_s = 60')) as (live, verified):
+        settings, checked = live.settings(), verified()
+    assert checked.outcome is Outcome.MEASURED, checked.reason
+    assert settings["ipvs time-outs"].endswith(" 60")
 
 
 def test_local_ports_that_run_out_are_counted_where_their_limit_says():

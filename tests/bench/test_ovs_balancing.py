@@ -1,4 +1,4 @@
-"""Open vSwitch as a balancer, connection by connection. Four benches in all."""
+"""Open vSwitch as a balancer, connection by connection. Six benches in all."""
 
 import re
 from dataclasses import replace
@@ -35,6 +35,22 @@ def test_full_nat_by_a_hash_and_the_same_connections_again_after_a_flush():
     assert min(tracked[0], tracked[2]) > 0 and tracked[1] == tracked[3] == 0, tracked
     assert tracked[0] % 2 == tracked[2] % 2 == 0, "an entry for each of the two translations"
     assert limits[Resource.TABLE].size == 2000
+
+
+def test_real_programs_get_answers_and_their_servers_see_local_addresses():
+    wanted = scenario(FULL_NAT)
+    with serving(replace(wanted, measure=replace(wanted.measure, programs=True))) as (_, verified):
+        checked = verified()
+    assert checked.outcome is Outcome.MEASURED, checked.reason
+
+
+def test_requests_by_udp_reach_the_backend_of_their_tuple_again_after_a_flush():
+    with serving(scenario(FULL_NAT + 'transport = "udp"\nclosed_s = 25')) as (live, verified):
+        settings, checked = live.settings(), verified()
+        left = live.balancer().tracked()
+    assert checked.outcome is Outcome.MEASURED, checked.reason
+    assert settings["time-outs of zone 1"] == "udp_first = 25 s, udp_multiple = 25 s, udp_single = 25 s"
+    assert left > 0
 
 
 def test_dnat_remembers_closed_connections_as_long_as_the_service_says():

@@ -66,6 +66,17 @@ def test_nftables_does_what_the_service_says(tmp_path, service, dut):
     assert min(metrics[f"{stage} p50"] for stage in ("connect", "answer", "close")) > 0
 
 
+@pytest.mark.parametrize("scheduler", ["round-robin", "hash"])
+def test_requests_by_udp_are_dealt_as_connections_are(tmp_path, scheduler):
+    done, told = verified(tmp_path, f'{FULL_NAT}transport = "udp"\nscheduler = "{scheduler}"\nclosed_s = 1')
+    assert done.returncode == 0, done.stderr
+    (scenario,) = told["scenarios"]
+    metrics = {metric["name"]: metric for metric in scenario["metrics"]}
+    assert (metrics["completed"]["note"], metrics["forgotten"]["value"]) == ("150 of 150", 1.0)
+    assert ("in turn" in metrics["busiest backend"]["note"]) == (scheduler == "round-robin")
+    assert "connect p50" not in metrics and metrics["answer p50"]["value"] > 0
+
+
 def test_several_virtual_servers_have_one_turn(tmp_path):
     text = served("nft", tables=VERIFY).replace('"10.0.0.100"\nport = 80', '"10.0.0.100-10.0.0.102"\nport = "80-84"')
     (path := tmp_path / "many.toml").write_text(text)

@@ -12,9 +12,10 @@ from pinchpoint.dut.places import Places
 from pinchpoint.dut.services import timeouts
 from pinchpoint.host.interface import Host
 from pinchpoint.model.addresses import alone, is_v6, prefixes, shown
-from pinchpoint.model.scenario import Established, Service
+from pinchpoint.model.scenario import Established, Service, Transport
 
 TIMEOUT = "net/netfilter/nf_conntrack_tcp_timeout_"
+UDP_TIMEOUT = "net/netfilter/nf_conntrack_udp_timeout"  # of an exchange that has lasted less than two seconds
 
 
 def batch(service: Service, established: Established | None = None) -> Iterator[str]:
@@ -59,6 +60,8 @@ def routing(ports: Iterable[str]) -> dict[str, str]:
 
 def tracking(service: Service) -> dict[str, str]:
     """Time-outs of connection tracking that the service sets, as sysctls of the namespace."""
+    if service.transport is Transport.UDP:
+        return {} if service.closed_s is None else {UDP_TIMEOUT: str(ceil(service.closed_s))}
     opening, closed = ("syn_sent", "syn_recv"), ("time_wait", "close")  # closed by FINs from both sides, by a reset
     seconds = timeouts(service, opening, ("established",), closed)
     return {f"{TIMEOUT}{state}": str(ceil(value)) for state, value in seconds.items()}

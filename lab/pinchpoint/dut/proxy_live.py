@@ -284,8 +284,9 @@ class ProxyLive(softirq.KernelLive):
 def tabled(table: Limit, descriptors: int, processes: int, refused: tuple[str, ...]) -> tuple[Limit, ...]:
     """The descriptors of a proxy and its table of connections.
 
-    They are one limit where the table has every place that the descriptors bear: a larger one would find none.
-    `descriptors`: of each process; `refused`: counters that rise where no file can be opened.
+    They are one limit where the table has every place that the descriptors bear: a larger one finds none beyond those
+    that the program does not need itself. `descriptors`: of each process; `refused`: counters that rise where no file
+    can be opened.
     """
     most = descriptors * processes // _OF_EACH
     words = f"RLIMIT_NOFILE {descriptors:,} of {processes} processes, {_OF_EACH} for each connection"
@@ -293,7 +294,9 @@ def tabled(table: Limit, descriptors: int, processes: int, refused: tuple[str, .
     if table.size is None or _OF_EACH * table.size + SPARE_DESCRIPTORS * processes <= descriptors * processes:
         return own, table
     both = f"{words}; {table.source} leaves room for no more"
-    return (replace(own, size=min(most, table.size), source=both, used=table.used, refused=(*refused, *table.refused)),)
+    bears = max(0, descriptors - SPARE_DESCRIPTORS) * processes // _OF_EACH
+    size = table.size if table.size <= most else bears
+    return (replace(own, size=size, source=both, used=table.used, refused=(*refused, *table.refused)),)
 
 
 _MEND = "boot a kernel with CONFIG_INET_DIAG_DESTROY; or wait for TIME_WAIT to end"

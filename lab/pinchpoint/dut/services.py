@@ -49,6 +49,7 @@ class Services:
     has_weights: bool = False  # of backends
     weighs_pairs: bool = False  # each pair of local address and backend has its share, and no cycle is promised
     most_virtual: int = 1  # virtual servers
+    has_udp: bool = False  # it balances requests and answers that are datagrams
     families: tuple[Family, ...] = (Family.IPV4,)
     changes: tuple[Reconfiguration, ...] = ()  # those that `Rebalanced` of its kind follows
 

@@ -10,7 +10,7 @@ import msgspec
 from pinchpoint.host.interface import CommandFailed, Environment, Host
 from pinchpoint.host.processes import end_processes
 from pinchpoint.model.errors import EngineError
-from pinchpoint.model.scenario import DIRECT_MAC, Closer, Established, Range, Segment, Service, Stream
+from pinchpoint.model.scenario import DIRECT_MAC, Closer, Established, Range, Segment, Service, Stream, Transport
 
 SPARE_S = 30.0  # for the start of the engine, its links, and a host that is busy
 RING = 4096
@@ -23,6 +23,7 @@ ASKED_S = 2.0  # until a kernel asks once more where a backend is that was not t
 CHECKS = 3  # of each backend by the balancer, before the first connection is due
 _GRACE_S = 2.0  # between SIGTERM, at which the engine prints its account, and SIGKILL
 _SAMPLE = b'{"type":"sample"'
+_DATAGRAMS = "udp"  # the kind of work that is one request and its answer
 # How a connection may fail: fields of its client's account.
 _FAILURES = ("refused", "reset", "timed_out_connecting", "timed_out_answering", "timed_out_closing", "unfinished")
 
@@ -274,7 +275,7 @@ def command(
         *("--requests", str(load.requests), "--timeout", f"{load.timeout_s}s", "--json"),
         *("--cores", ",".join(map(str, load.divided(cores, service)))),
         *("--request-size", str(load.request_bytes), "--answer-size", str(load.answer_bytes)),
-        *("--work", load.work, "--ramp", f"{load.ramp_s}s"),
+        *("--work", _DATAGRAMS if service.transport is Transport.UDP else load.work, "--ramp", f"{load.ramp_s}s"),
         *(("--close", service.closes) if service.closes is not Closer.CLIENT else ()),
         *(("--lead", f"{ASKED_S + CHECKS * service.health_s:.1f}s") if service.health_s is not None else ()),
         *("--hold", f"{load.hold_s}s", "--hold-before", str(load.hold_before)),

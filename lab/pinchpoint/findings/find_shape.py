@@ -239,7 +239,8 @@ def _published_flat(study: Study, part: Series, metric: str) -> str:
 
 
 def growth(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
-    """The metric (e.g. time per item) at the largest level over the smallest."""
+    """The metric (e.g. time per item) at the largest level over the smallest; where one level alone has it, there."""
+    yield from _alone(study, curves, request)
     for part, metric, (first, before), (last, after) in _spans(curves, request, above_zero=True):
         change = ratio(after, before)
         if change is None:
@@ -249,6 +250,20 @@ def growth(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -
         beside = _published_growth(study, part, metric)
         text = f"{named_series(part)}: the {metric} {verdict} {_from_to(part, first, last)}"
         yield Finding(f"{text}: {said(before)} to {said(after)}, {change.times}{beside}.", warning=False)
+
+
+def _alone(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
+    """The number of each series of which one level alone has one, and the published one there."""
+    for part in chosen(curves, request):
+        having = part.having(request.metric)
+        if len(having) != 1:
+            continue
+        level, estimate = having[0]
+        curves_there = (dict(points).get(level) for _, points in published_for(study.published, part, request.metric))
+        theirs = next((value for value in curves_there if value is not None), None)
+        beside = "" if theirs is None else f"; published: {units.quantity(theirs, estimate.unit)}"
+        place = f"at {along(part.factor, level)}, the only level with a number"
+        yield Finding(f"{named_series(part)}: the {request.metric} is {said(estimate)} {place}{beside}.", warning=False)
 
 
 def _published_growth(study: Study, part: Series, metric: str) -> str:

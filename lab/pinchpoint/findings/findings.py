@@ -10,7 +10,8 @@
 * caches: which cache answered the lookups at the first and at the last level.
 * flat: whether the factor has an effect on the metric, as far as the interval tells; warns if the datapath did not
   see it.
-* growth: the metric (e.g. time per item) at the largest level over the smallest; published beside it.
+* growth: the metric (e.g. time per item) at the largest level over the smallest; published beside it. Where one level
+  alone has it, the metric there.
 * method: the levels of the factor, or `group` and the groups in `against` (by commas), ordered by the metric, the
   best first, published ratios beside; warns where bounds or overlapping intervals leave open which that is. A number
   that is the generator's, the relay's or the host's is not ranked.

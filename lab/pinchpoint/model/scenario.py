@@ -14,6 +14,7 @@ from pinchpoint.model.service import Closer as Closer
 from pinchpoint.model.service import Family as Family
 from pinchpoint.model.service import Mode as Mode
 from pinchpoint.model.service import Scheduler as Scheduler
+from pinchpoint.model.service import Transport as Transport
 from pinchpoint.model.service import weights as weights
 from pinchpoint.model.site import Link, LinkEnd, Site
 
@@ -133,6 +134,7 @@ class Service:
     port_count: int = 1  # and in a row from `port`, of each address
     health_s: float | None = None  # how often the balancer checks its backends; None: never
     closes: Closer = Closer.CLIENT
+    transport: Transport = Transport.TCP
 
     @property
     def virtual_count(self) -> int:

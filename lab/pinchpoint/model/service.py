@@ -30,6 +30,13 @@ class Closer(StrEnum):
     BACKEND = "backend"
 
 
+class Transport(StrEnum):
+    """What carries connections: over UDP each is a request and its answer, a datagram each."""
+
+    TCP = "tcp"
+    UDP = "udp"
+
+
 class Mode(StrEnum):
     """What a balancer rewrites."""
 

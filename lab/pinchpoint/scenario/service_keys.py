@@ -10,13 +10,24 @@ from pinchpoint.dut.services import Option, Services
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Computed, Key, Table, Unset
 from pinchpoint.keys.lexical import Path
-from pinchpoint.keys.reader import Element, Values
-from pinchpoint.keys.source import Source
+from pinchpoint.keys.reader import Element, Values, lookup
+from pinchpoint.keys.source import Source, show
 from pinchpoint.measure import registry as measures
 from pinchpoint.measure.kind import Arrays, MeasureKind, needed
 from pinchpoint.model import addresses, units
 from pinchpoint.model.limits import too_few
-from pinchpoint.model.scenario import Backend, Closer, Established, Family, Mode, Range, Scheduler, Segment, Service
+from pinchpoint.model.scenario import (
+    Backend,
+    Closer,
+    Established,
+    Family,
+    Mode,
+    Range,
+    Scheduler,
+    Segment,
+    Service,
+    Transport,
+)
 
 ByTable = Mapping[str, Values]
 """The values of tables by their names."""
@@ -24,6 +35,8 @@ SERVED: Final = tuple(measure.name for measure in measures.measures() if measure
 """The measures that open connections to a service."""
 CHECKED: Final = ("verify", "change")
 """The measures beside which a balancer may open connections of its own."""
+ASKING: Final = ("verify", "connections", "change")
+"""The measures that ask one request of each connection, if need be; so they can ask it by UDP."""
 THROUGH: Final = tuple(measure.name for measure in measures.measures() if measure.through_service)
 """The measures whose frames may be those of connections that stand."""
 SHORTEST: Final = 76  # bytes of a TCP frame: headers of 54, the engine's signature of 18, the check sequence
@@ -31,6 +44,9 @@ SHORTEST_PUBLISHED: Final = 78
 
 _EXPECTED: Final = Segment(seq=1_000_001, ack=2_000_001)
 """Of the first data of every connection; who opens them begins one before that."""
+_OF_SEGMENTS: Final = {"opening_s": None, "established_s": None, "closes": Closer.CLIENT}
+_ONE_REQUEST: Final = {"requests": 1, "hold_s": 0.0, "work": "request", "programs": False}
+"""Keys of [service] and of a measure as they are with UDP."""
 _SECONDS: Final = kinds.number(1, 86_400)
 _OWN: Final = Unset("the device's own")
 
@@ -43,6 +59,9 @@ SERVICE: Final = Table(
         Key("port", kinds.udp_range(),
             "Its port; a range makes each a virtual server, at every address. Each client has another one, and the "
             "next one with its next port."),
+        Key("transport", kinds.word(*Transport),
+            "What carries connections; over UDP each is one request and its answer, as of DNS: `closed_s` is how long "
+            "the device remembers it after that.", Transport.TCP.value),
         Key("scheduler", kinds.word(*Scheduler),
             "\"round-robin\": one backend after the other; \"hash\": by the client's address and port; "
             "\"source-hash\": by its address alone, so that a client stays with a backend; \"least-connections\": the "
@@ -76,7 +95,7 @@ SERVICE: Final = Table(
     also=THROUGH,
 )  # fmt: skip
 NOT_MEASURED: Final[Mapping[str, str]] = {
-    "service.protocol": "the engine opens TCP connections, and asks nothing by UDP",
+    "service.protocol": 'write service.transport = "udp" for requests and answers by UDP',
     "service.tls": "the engine has no TLS: it measures the connections below it",
     "service.proxy_protocol": "the engine's backends do not read it",
     "service.vlan": "the engine's connections have no tags",
@@ -138,6 +157,8 @@ def check(source: Source, device: Device, tables: ByTable, arrays: Arrays) -> No
     _check_families(source, device, service, arrays["backend"])
     if tables.get(measure, {}).get("programs"):
         _check_programs(source, measure, service)
+    if service.get("transport") == Transport.UDP:
+        _check_datagrams(source, device, measure, tables)
     if mode == Mode.DIRECT:
         _check_direct(source, measure, tables, arrays["backend"])
     _check_once(source, arrays["backend"])
@@ -227,6 +248,29 @@ def _able(what: str, word: str) -> str:
     """The kinds of device whose `Services` have that word among the `what`."""
     services = {kind: registry.device(kind).keys.services for kind in registry.kinds()}
     return ", ".join(kind for kind, can in services.items() if can and word in getattr(can, what))
+
+
+def _check_datagrams(source: Source, device: Device, measure: str, tables: ByTable) -> None:
+    """The device balances them, and nothing is asked for that only connections of TCP have. Fills in the requests."""
+    at, udp = ("service", "transport"), Transport.UDP.value
+    if not _services(device.kind).has_udp:
+        able = ", ".join(kind for kind in registry.kinds() if _services(kind).has_udp)
+        source.mismatch(at, f'"{Transport.TCP}" of {device.kind}; "{udp}" is done by {able}', udp)
+    if measure not in ASKING:
+        source.mismatch(at, f'"{Transport.TCP}" with measure = "{measure}": a datagram holds no connection open', udp)
+    if tables["service"].get("mode") == Mode.DIRECT:
+        source.mismatch(("service", "mode"), f'another with transport = "{udp}"', Mode.DIRECT.value)
+    for key, only in _OF_SEGMENTS.items():
+        if tables["service"].get(key, only) != only:
+            source.problem(("service", key), f'expected none with transport = "{udp}": it is of TCP')
+    asks = tables.get(measure, {})
+    if asks.get("event") == "reset":
+        source.mismatch((measure, "event"), f'another with service.transport = "{udp}"', "reset")
+    for key, only in _ONE_REQUEST.items():
+        if (written := lookup(source.data, (measure, key))) not in (None, only):
+            source.mismatch((measure, key), f'{show(only)} with service.transport = "{udp}"', written)
+        elif key in asks:
+            asks[key] = only
 
 
 def _check_once(source: Source, backends: Sequence[Element]) -> None:

@@ -16,6 +16,7 @@ from pinchpoint.dut.ovs.device import OvsDevice
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.model.errors import InputError
+from pinchpoint.run.budget import expected_s
 
 REPOSITORY = Path(__file__).parents[3] / "studies"
 QUICKSTART = REPOSITORY / "quickstart"
@@ -85,6 +86,11 @@ def test_a_sweep_has_its_levels_and_repeats_and_its_short_form_fewer(swept):
     assert (len(full.units), len(quick.units)) == (12, 4)
     assert full.expected_s(MACHINES) > 2 * quick.expected_s(MACHINES)
     assert list(full.sources) == [str(swept)]
+
+
+def test_the_short_full_nat_takes_less_than_a_quarter_of_an_hour_on_two_cpus():
+    quick = of_study(REPOSITORY / "full-nat", quick=True)
+    assert sum(expected_s(unit) for unit in quick.units if max(unit.dut.cpus) <= 1) < 900
 
 
 def test_a_study_is_its_groups_or_those_asked_for(mine):

@@ -16,7 +16,7 @@ from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.local import Local
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.limits import Resource
-from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service
+from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service, Transport
 from pinchpoint.scenario import parse
 
 uml, qemu = KERNELS["uml"], KERNELS["qemu"]
@@ -130,6 +130,15 @@ def test_a_guest_loads_the_module_by_its_own_program_and_sets_the_size_of_its_ow
     assert sizes == [("net/netfilter/nf_conntrack_max=1000000", "net/netfilter/nf_conntrack_buckets=262144")]
 
 
+def test_what_becomes_of_a_reused_port_is_set_where_the_scenario_says_it():
+    def reuse(wanted):
+        words = [word for command in commands(wanted, "sysctl") for word in command.argv]
+        return [word for word in words if word.startswith("net/ipv4/vs/conn_reuse_mode")]
+
+    assert reuse(read()) == []
+    assert reuse(read(('kind = "ipvs"', 'kind = "ipvs"\nconn_reuse_mode = 0'))) == ["net/ipv4/vs/conn_reuse_mode=0"]
+
+
 def test_the_host_loads_it_by_modprobe():
     assert commands(read(('[guest]\nkernel = "uml"\n', "")), "modprobe")
 
@@ -230,6 +239,7 @@ class Kernel:
         if argv[0] == "wc":
             return f"{next(self.listed) + 1} /proc/net/ip_vs_conn\n"
         asked = {"nf_conntrack_max": "4096", "time_wait": "120", "expire_nodest_conn": "0", "count": "12"}
+        asked["udp_timeout"] = "30"
         return next((f"{value}\n" for name, value in asked.items() if argv[-1].endswith(name)), "")
 
 
@@ -240,6 +250,19 @@ def test_limits_are_read_back_and_ports_count_by_backend():
     assert limits[Resource.LOCAL_PORTS].size == 2 * 10 * 2
     assert limits[Resource.LOCAL_PORTS].sustained_cps == 40 / 120
     assert limits[Resource.MEMORY].size is None
+
+
+def test_of_udp_the_virtual_server_its_source_nat_and_its_times_are_others():
+    service = replace(SERVICE, transport=Transport.UDP, closed_s=4.0)
+    assert next(iter(ipvs.commands(service)))[2] == "-u"
+    assert "-p udp -m ipvs" in "\n".join(ipvs.source_nat(service))
+    assert ipvs.timeout(service) == ("ipvsadm", "--set", "0", "0", "4")
+    assert ipvs.tracking(service) == {"net/netfilter/nf_conntrack_udp_timeout": "4"}
+    for closed_s, held_s in ((4.0, 4.0), (None, 30.0)):
+        table = Table(replace(service, closed_s=closed_s), Kernel([]), "ns")
+        limits = {limit.resource: limit for limit in table.limits()}
+        assert limits[Resource.LOCAL_PORTS].held_s == held_s
+        assert limits[Resource.LOCAL_PORTS].source.endswith("nf_conntrack_udp_timeout = 30")
 
 
 def test_without_full_nat_only_memory_bounds_it():

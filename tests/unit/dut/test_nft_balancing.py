@@ -11,7 +11,7 @@ from pinchpoint.dut.nft.tracking import UNTRACKED, Rebalancing, again, ruleset, 
 from pinchpoint.dut.places import Places
 from pinchpoint.dut.services import Rebalanced
 from pinchpoint.model.errors import InputError
-from pinchpoint.model.scenario import Backend, Established, Mode, Range, Scheduler, Service
+from pinchpoint.model.scenario import Backend, Established, Mode, Range, Scheduler, Service, Transport
 
 SERVICE = Service(
     address="10.0.0.100",
@@ -91,6 +91,13 @@ def test_addresses_of_ipv6_are_there_at_once_on_ports_that_use_it():
 def test_a_hash_is_of_the_client_s_address_and_port():
     text = "\n".join(ruleset(replace(SERVICE, scheduler=Scheduler.HASH)))
     assert "dnat ip to jhash ip saddr . tcp sport mod 3" in text
+
+
+def test_datagrams_are_dealt_and_translated_as_connections_are():
+    text = "\n".join(ruleset(replace(SERVICE, transport=Transport.UDP, scheduler=Scheduler.HASH)))
+    assert "ip daddr 10.0.0.100 udp dport 80 counter dnat ip to jhash ip saddr . udp sport mod 3" in text
+    assert "meta l4proto udp ct original ip daddr 10.0.0.100 counter snat to" in text
+    assert "tcp" not in text
 
 
 def test_without_full_nat_the_source_stays():

@@ -7,7 +7,7 @@ import pytest
 from pinchpoint.dut.nft.tracking import NftBalancer, timeouts
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.limits import Resource
-from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service
+from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service, Transport
 
 SERVICE = Service(
     address="10.0.0.100",
@@ -36,7 +36,7 @@ class Kernel:
 
     def __init__(self, closed="2", ports="2000-2039", entries=0, kept=0):
         self.values = {name: "120" for name in ("syn_sent", "syn_recv", "established", "close")}
-        self.values |= {"time_wait": closed}
+        self.values |= {"time_wait": closed, "udp_timeout": closed}
         self.ports, self.entries, self.kept = ports, entries, kept
 
     def run(self, argv, netns=None):
@@ -104,6 +104,16 @@ def test_time_outs_are_set_where_the_scenario_has_them():
     assert timeouts(replace(SERVICE, opening_s=3.0)) == {
         f"net.netfilter.nf_conntrack_tcp_timeout_{state}": value for state, value in wanted.items()
     }
+
+
+def test_an_exchange_by_udp_is_remembered_for_the_one_time_out_of_udp():
+    service = replace(SERVICE, transport=Transport.UDP)
+    assert timeouts(service) == {"net.netfilter.nf_conntrack_udp_timeout": "2"}
+    assert timeouts(replace(service, closed_s=None)) == {}
+    limit = by_resource(balancer(service, closed="30"))[Resource.LOCAL_PORTS]
+    assert (limit.size, limit.held_s) == (160, 30.0)
+    assert limit.source.endswith("nf_conntrack_udp_timeout = 30 s")
+    assert balancer(service).settings()["net.netfilter.nf_conntrack_udp_timeout"] == "2"
 
 
 def test_a_time_out_that_is_not_in_force_is_an_error():

@@ -16,7 +16,7 @@ from pinchpoint.dut.places import Places
 from pinchpoint.host.local import Local
 from pinchpoint.model.errors import BenchError, InputError
 from pinchpoint.model.limits import Resource
-from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service
+from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service, Transport
 from pinchpoint.scenario import parse
 
 SERVICE = Service(
@@ -88,6 +88,14 @@ def test_full_nat_translates_the_destination_and_then_the_source():
     assert "ct_state=+trk+new,actions=group:1" in text
     assert "actions=ct(commit,zone=2,nat(src=10.1.0.240-10.1.0.241:2000-2009),table=104)" in text
     assert "in_port={right},tcp,nw_src=10.1.0.1,tp_src=8080,actions=ct(zone=2,nat,table=105)" in text
+
+
+def test_datagrams_take_the_same_way_and_have_time_outs_of_udp():
+    service = replace(SERVICE, transport=Transport.UDP, closed_s=4.0)
+    text, of_tcp = ("\n".join(balancing.rules(wanted)) for wanted in (service, SERVICE))
+    assert text == of_tcp.replace("tcp", "udp")
+    assert balancing.timeouts(service) == {"udp_first": "4", "udp_multiple": "4", "udp_single": "4"}
+    assert balancing.timeouts(replace(service, closed_s=None)) == {}
 
 
 def test_without_full_nat_there_is_one_zone():

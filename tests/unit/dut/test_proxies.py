@@ -1,6 +1,7 @@
 """Proxies: what is planned for a service, what their programs' answers and logs are read as."""
 
 import json
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from types import SimpleNamespace
 
@@ -152,6 +153,11 @@ def test_a_table_that_has_all_that_the_descriptors_bear_is_a_limit_of_descriptor
     (limit,) = tabled(TABLE, 256, 1, ("program/emfile",))
     assert (limit.resource, limit.size, limit.used) == (Resource.DESCRIPTORS, 118, "program/open")
     assert limit.refused == ("program/emfile", "program/full")
+
+
+def test_of_descriptors_that_were_lowered_those_of_the_program_itself_bear_no_connection():
+    (limit,) = tabled(replace(TABLE, size=5000), 150, 1, ("program/emfile",))
+    assert (limit.resource, limit.size, limit.used) == (Resource.DESCRIPTORS, (150 - 64) // 2, "program/open")
 
 
 @pytest.mark.parametrize(("descriptors", "processes"), [(300, 1), (256, 2)])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinchpoint.engine.connections import Account, Handed, Load, PortCounts, Sample, Tuples, command, connect
-from pinchpoint.model.scenario import Backend, Closer, Mode, Range, Scheduler, Service
+from pinchpoint.model.scenario import Backend, Closer, Mode, Range, Scheduler, Service, Transport
 
 SERVICE = Service(
     address="10.0.0.100",
@@ -92,6 +92,11 @@ def test_all_virtual_servers_are_asked_and_backends_answer_checks_before():
     assert value(said(service=replace(SERVICE, health_s=0.5)), "--lead") == "3.5s"
     assert value(said(service=replace(SERVICE, closes=Closer.BACKEND)), "--close") == "backend"
     assert not {"--lead", "--close"} & set(said())
+
+
+def test_over_udp_the_work_is_a_request_and_its_answer():
+    assert value(said(service=replace(SERVICE, transport=Transport.UDP)), "--work") == "udp"
+    assert value(said(), "--work") == "request"
 
 
 def test_the_account_of_a_sampled_load_has_its_samples():

@@ -253,6 +253,19 @@ def test_growth_within_the_interval_is_none() -> None:
     assert "stays the same within its interval" in text
 
 
+def test_of_a_curve_that_was_measured_at_one_level_the_number_there_stands_beside_the_published_one() -> None:
+    cores = Factor("cores", "", (1, 4), falling=False)
+    points = (
+        point({"cores": 1}, {"NDR throughput": number(4e8, unit="bit/s")}),
+        point({"cores": 4}, {}, outcome="impossible", reason="this machine has 2 CPUs", limit=""),
+    )
+    figures = published({1: 0.77e9, 4: 2.66e9}, metric="NDR throughput", factor="cores", unit="bit/s")
+    asked = study("growth", figures, metric="NDR throughput", factor="cores")
+    (text,) = _texts(asked, Curve("base", "Synthetic sweep", "rates", (cores,), points))
+    assert text.startswith("base: the NDR throughput is 400 Mbit/s [392 to 408 Mbit/s, n = 3] at 1 core, the only level")
+    assert text.endswith("; published: 770 Mbit/s.")
+
+
 def test_methods_are_ordered_by_what_they_cost() -> None:
     method = Factor("method", "", ("process", "file", "bundle"), falling=False)
     time = {name: {"build time": number(s, unit="s")} for name, s in (("process", 9.0), ("file", 1.0), ("bundle", 1.5))}

@@ -137,6 +137,15 @@ def test_a_short_rest_at_the_end_counts_in_the_totals_and_not_as_a_window():
     assert figures["lost frames"].value == 3
 
 
+def test_what_arrived_is_told_in_bits_where_a_frame_has_as_many():
+    (all_arrived,) = soak.held([QUIET, QUIET], 8 * 78)
+    assert (all_arrived.value, all_arrived.note) == (pytest.approx(624e6), "over 20.0 s, nothing lost")
+    (rest,) = soak.held([QUIET, replace(QUIET, lost=5_000_000)], 8 * 78)
+    assert (rest.value, rest.note) == (pytest.approx(468e6), "over 20.0 s, 5,000,000 lost")
+    assert list(soak.held([QUIET], None)) == []
+    assert list(soak.held([], 624)) == []
+
+
 def test_no_loss_gives_a_bound_and_no_estimate():
     between_losses = metrics([QUIET] * 30)["mean time between losses"]
     assert between_losses.value == between_losses.low == pytest.approx(300 / math.log(20))

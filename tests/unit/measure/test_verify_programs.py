@@ -2,9 +2,12 @@
 
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
+from types import SimpleNamespace
 
 import pytest
 
+from pinchpoint.dut.device import Attachment
+from pinchpoint.dut.ovs import balancing
 from pinchpoint.dut.places import Places
 from pinchpoint.host.local import Local
 from pinchpoint.measure.verify import ends
@@ -83,6 +86,65 @@ def test_a_request_that_a_server_saw_twice_is_wrong():
     twice[0] += f"10.1.0.241 {path(1)}\n"
     assert seen(twice, 1) == {0: ("10.1.0.240", "10.1.0.241")}
     assert list(wrong(IN_TURN, twice)) == ["request 1"]
+
+
+class Commands(Local):
+    """Notes what it is asked to run; every interface has the same Ethernet address."""
+
+    def __init__(self):
+        self.ran = []
+
+    def run(self, argv, netns=None, *_arguments, **_more):
+        self.ran.append((netns, " ".join(argv)))
+        return "02:00:00:00:00:aa\n" if argv[0] == "cat" else ""
+
+
+def _in_place(monkeypatch, service):
+    """The commands until the ends are in the engine's place, and those that give all back."""
+    monkeypatch.setattr(ends, "create", lambda resource, machine: machine.ran.append((None, f"add {resource.name}")))
+    monkeypatch.setattr(ends, "remove", lambda resource, machine: machine.ran.append((None, f"delete {resource.name}")))
+    machine = Commands()
+    places = Places("b", PurePosixPath("/run/b"), machine)
+    attachments = {0: Attachment("af_packet", "clients", "engine"), 1: Attachment("af_packet", "servers", "engine")}
+    planned = SimpleNamespace(attachment=lambda number, _port: attachments[number])
+    ports = [SimpleNamespace(name="clients"), SimpleNamespace(name="servers")]
+    scenario = SimpleNamespace(ports=ports)
+    bench = SimpleNamespace(scenario=scenario, host=machine, setup=SimpleNamespace(places=places, bench=planned))
+    with ends.program_ends(bench, service) as names:
+        before, machine.ran = machine.ran, []
+    return names, before, machine.ran
+
+
+def test_real_ends_take_the_place_of_the_engine_and_give_it_back(monkeypatch):
+    (client, servers), before, after = _in_place(monkeypatch, SERVICE)
+    told = [words for netns, words in before if netns == servers or f"-n {servers}" in words]
+    assert [word for word in told if "address add" in word] == [
+        f"ip -n {servers} address add 10.1.0.{n}/32 dev servers" for n in (1, 2, 3)
+    ]
+    assert "sysctl -qw net/ipv4/conf/servers/arp_notify=1" in told
+    assert f"ip -n {servers} link set dev servers address 02:00:00:00:00:02" in told
+    assert f"ip -n {client} route add 10.0.0.100/32 dev clients src 10.0.1.1" in [words for _, words in before]
+    assert [words for _, words in after] == [
+        words
+        for name, link in ((servers, "servers"), (client, "clients"))
+        for words in (
+            f"ip -n {name} link set dev {link} netns engine",
+            f"ip -n engine link set dev {link} address 02:00:00:00:00:aa",
+            f"ip -n engine link set dev {link} up",
+            f"delete {name}",
+        )
+    ]
+
+
+def test_with_dnat_the_servers_know_the_client_behind_the_device(monkeypatch):
+    service = replace(SERVICE, mode=Mode.DNAT, local=None)
+    (_, servers), before, _ = _in_place(monkeypatch, service)
+    neighbour = "neighbour add 10.0.1.1 lladdr 02:00:00:00:00:aa dev servers nud permanent"
+    assert f"ip -n {servers} {neighbour}" in [words for _, words in before]
+
+
+def test_a_device_that_asks_nobody_finds_them_where_the_engine_was():
+    assert (balancing._CLIENTS_MAC, balancing._BACKENDS_MAC) == ends.MACS
 
 
 def test_a_server_of_another_host_is_written_there(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from pinchpoint.dut import registry
 from pinchpoint.dut.nft import DEVICE
 from pinchpoint.model.errors import InputError
-from pinchpoint.model.scenario import Backend, Established, Family, Mode, Range, Scheduler, Segment
+from pinchpoint.model.scenario import Backend, Established, Family, Mode, Range, Scheduler, Segment, Transport
 from pinchpoint.scenario import parse
 
 TEXT = """
@@ -293,10 +293,48 @@ def test_what_the_engine_can_neither_ask_nor_answer_is_refused(keys, words):
     assert words in problem(asked)
 
 
-@pytest.mark.parametrize(("key", "why"), [('protocol = "udp"', "asks nothing by UDP"), ("tls = true", "has no TLS")])
+@pytest.mark.parametrize(
+    ("key", "why"), [('protocol = "udp"', 'write service.transport = "udp"'), ("tls = true", "has no TLS")]
+)
 def test_what_the_engine_does_not_speak_is_refused_with_the_reason(key, why):
     message = problem(("port = 80\n", f"port = 80\n{key}\n"))
     assert f"service.{key.partition(' ')[0]}: unknown key; " in message and why in message
+
+
+UDP = ("port = 80\n", 'port = 80\ntransport = "udp"\n')
+
+
+@pytest.mark.parametrize("measure", ["verify", "connections", "change"])
+def test_over_udp_each_connection_is_one_request_and_its_answer(measure):
+    scenario = read(UDP, ('"verify"\n', f'"{measure}"\n'))
+    assert scenario.service is not None and scenario.service.transport is Transport.UDP
+    assert (scenario.measure.requests, scenario.measure.hold_s) == (1, 0.0)
+    assert read().service.transport is Transport.TCP
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            ('"nft"', '"haproxy"'),
+            'service.transport: expected "tcp" of haproxy; "udp" is done by ipvs, nft, ovs, found "udp"',
+        ),
+        (('"verify"\n', '"capacity"\n'), '"tcp" with measure = "capacity": a datagram holds no connection open'),
+        (('"verify"\n', '"verify"\n[verify]\nrequests = 2\n'), "verify.requests: expected 1 with service.transport"),
+        (('"verify"\n', '"verify"\n[verify]\nprograms = true\n'), "verify.programs: expected false with"),
+        (
+            ('"verify"\n', '"connections"\n[connections]\nwork = "syn"\n'),
+            'connections.work: expected "request" with service.transport = "udp", found "syn"',
+        ),
+        (('"verify"\n', '"change"\n[change]\nevent = "reset"\n'), "change.event: expected another with"),
+        (('"udp"\n', '"udp"\ncloses = "backend"\n'), 'service.closes: expected none with transport = "udp"'),
+        (('"udp"\n', '"udp"\nmode = "direct-return"\n'), 'service.mode: expected another with transport = "udp"'),
+        (('"udp"\n', '"udp"\nopening_s = 3\n'), 'service.opening_s: expected none with transport = "udp"'),
+        (('"nft"\n', '"nft"\nsyn_proxy = true\n'), "it has no SYNs"),
+    ],
+)
+def test_what_only_tcp_has_is_refused_over_udp(change, words):
+    assert words in problem(UDP, change)
 
 
 def test_client_port_0_is_refused():

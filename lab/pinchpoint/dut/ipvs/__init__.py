@@ -11,6 +11,7 @@ Formats: `/proc/net/ip_vs_stats_percpu` and `/proc/net/ip_vs` in net/netfilter/i
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from pinchpoint.bench.requirements import Probe, command, kernel_module
 from pinchpoint.bench.resource import AnyResource, Command, TextFile
@@ -35,13 +36,14 @@ from pinchpoint.model.addresses import alone, bracketed
 from pinchpoint.model.errors import BenchError, PinchpointError
 from pinchpoint.model.hops import DropKind, Party
 from pinchpoint.model.limits import Limit, Resource
-from pinchpoint.model.scenario import Family, Guest, Mode, Scenario, Scheduler, Service
+from pinchpoint.model.scenario import Family, Guest, Mode, Scenario, Scheduler, Service, Transport
 from pinchpoint.observe.printed import Printed
 from pinchpoint.observe.snapshot import Collector, Snapshot, paths
 
 _LISTED = {Family.IPV4: "iptables-legacy", Family.IPV6: "ip6tables-legacy"}
 _OF_TRACKING = (Option.LOCAL_PORTS, Option.MAX_CONNECTIONS, Option.OPENING_S, Option.CLOSED_S)
-_RECORDED = ("net/ipv4/vs/conn_reuse_mode", "net/ipv4/vs/expire_nodest_conn", "net/ipv4/vs/secure_tcp")
+_REUSE_MODE = "net/ipv4/vs/conn_reuse_mode"
+_RECORDED = (_REUSE_MODE, "net/ipv4/vs/expire_nodest_conn", "net/ipv4/vs/secure_tcp")
 _SIZE = re.compile(r"\(size=(\d+)\)")
 _PROGRAMS = {"ip": "iproute2", "sysctl": "procps", "ipvsadm": "ipvsadm", "conntrack": "conntrack", "wc": "coreutils"}
 _SOURCE_NAT = ("xt_ipvs", "xt_nat", "xt_statistic")
@@ -58,6 +60,7 @@ MODULES = {Scheduler.ROUND_ROBIN: "ip_vs_rr", Scheduler.HASH: "ip_vs_mh"}
 # Fixed times of IPVS's own table for a SYN that is not followed up, and for a connection that both sides have closed
 # (net/netfilter/ipvs/ip_vs_proto_tcp.c, tcp_timeouts). With a connection it forgets the one that is tracked.
 OPENING_S, CLOSED_S = 60, 120
+UDP_S = 300  # its own time for datagrams, where the service sets none
 TIME_WAIT = f"{addresses.TIMEOUT}time_wait"
 LIMIT, _CHAINS = (f"net/netfilter/nf_conntrack_{name}" for name in ("max", "buckets"))
 RECORDED = (_CHAINS, TIME_WAIT)  # whether the service sets them or not
@@ -76,7 +79,7 @@ _PAIR = re.compile(r"(\w+)=(\d+)")
 
 def virtual(service: Service) -> tuple[str, str]:
     """The virtual server, as options of ipvsadm."""
-    return "-t", service.end
+    return "-u" if service.transport is Transport.UDP else "-t", service.end
 
 
 def restore(family: Family) -> str:
@@ -93,6 +96,8 @@ def commands(service: Service) -> Iterator[tuple[str, ...]]:
 
 def timeout(service: Service) -> tuple[str, ...] | None:
     """The one time-out of IPVS's that the service sets; 0 leaves the others."""
+    if service.transport is Transport.UDP:
+        return None if service.closed_s is None else ("ipvsadm", "--set", "0", "0", str(int(service.closed_s)))
     if service.established_s is None:
         return None
     return ("ipvsadm", "--set", str(int(service.established_s)), "0", "0")
@@ -106,7 +111,7 @@ def source_nat(service: Service) -> Iterator[str]:
     """
     ports, count = local_ports(service), len(service.locals)
     range_of_ports = f"{ports.first}-{ports.first + ports.count - 1}"
-    sent = f"-p tcp -m ipvs --vaddr {alone(service.address)} --vport {service.port} --vdir ORIGINAL"
+    sent = f"-p {service.transport} -m ipvs --vaddr {alone(service.address)} --vport {service.port} --vdir ORIGINAL"
     yield "*nat"
     for number, local in enumerate(service.locals):
         turn = f" -m statistic --mode nth --every {count - number} --packet 0" if count - number > 1 else ""
@@ -206,14 +211,17 @@ class Table:
 
     def limits(self) -> tuple[Limit, ...]:
         """With full-NAT the tracked connections and the local ports; IPVS's own table is bounded by memory alone."""
-        service, closed_s = self._service, float(CLOSED_S)
-        own = Limit(Resource.MEMORY, None, closed_s, "IPVS's own table has no limit; TIME_WAIT lasts 120 s, fixed")
+        service, is_udp = self._service, self._service.transport is Transport.UDP
+        closed_s = float((service.closed_s or UDP_S) if is_udp else CLOSED_S)
+        lasts = f"UDP lasts {closed_s:g} s" if is_udp else f"TIME_WAIT lasts {CLOSED_S} s, fixed"
+        own = Limit(Resource.MEMORY, None, closed_s, f"IPVS's own table has no limit; {lasts}")
         if not is_full(service):
             return (own,)
-        most, time_wait_s = (int(self._sysctl(name)) for name in (LIMIT, TIME_WAIT))
-        held_s = min(closed_s, float(time_wait_s))
+        waiting = addresses.UDP_TIMEOUT if is_udp else TIME_WAIT
+        most, waits_s = (int(self._sysctl(name)) for name in (LIMIT, waiting))
+        held_s = min(closed_s, float(waits_s))
         places, pool = local_pool(service)
-        waits = f"nf_conntrack_tcp_timeout_time_wait = {time_wait_s}"
+        waits = f"{waiting.rpartition('/')[2]} = {waits_s}"
         table = Limit(Resource.TABLE, most, held_s, f"nf_conntrack_max = {most}, {waits}", _ENTRIES, _FULL)
         return table, Limit(Resource.LOCAL_PORTS, places, held_s, f"{pool}, {waits}", _ENTRIES, _NO_PORT), own
 
@@ -259,6 +267,7 @@ class IpvsDut(softirq.KernelDut):
 
     cpus: tuple[int, ...]
     conn_tab_bits: int | None
+    conn_reuse_mode: int | None = None
     kind: str = "ipvs"
 
 
@@ -275,12 +284,13 @@ class IpvsLive(softirq.KernelLive):
         """Its sysctls and time-outs, its virtual server. Raises BenchError where one is not in force."""
         service = served(self._scenario)
         limits = {LIMIT: _number(service.max_connections)} if is_full(service) else {}
-        wanted = sysctls(service) | limits
+        wanted = sysctls(service) | _reuse(self._scenario) | limits
         also = (*_RECORDED, *(RECORDED if limits else ()))
         shown = addresses.sysctls_in_force(self.places.host, self.places.dut_netns, wanted, also)
         timeouts = self.run("ipvsadm", "-l", "--timeout").strip()
-        if (asked := _number(service.established_s)) and f": {asked} " not in timeouts:
-            raise BenchError(f"ipvsadm --set {asked} 0 0: in force is {timeouts}")
+        asked, in_force = timeout(service) or (), timeouts.rpartition(":")[2].split()
+        if asked and not all(word in ("0", now) for word, now in zip_longest(asked[-3:], in_force)):
+            raise BenchError(f"{' '.join(asked)}: in force is {timeouts}")
         own = {"ipvs time-outs": timeouts, "ipvs chains": self._chains(), "ipvs": self._virtual_server(service)}
         return {**super().settings(), **shown, **own}
 
@@ -325,6 +335,12 @@ class IpvsLive(softirq.KernelLive):
         return Table(served(self._scenario), self.places.host, self.places.dut_netns)
 
 
+def _reuse(scenario: Scenario) -> dict[str, str]:
+    """The sysctl of what becomes of a SYN whose connection is still remembered, where the scenario says it."""
+    mode = dut_of(scenario, IpvsDut).conn_reuse_mode
+    return {} if mode is None else {_REUSE_MODE: str(mode)}
+
+
 def _number(value: float | None) -> str:
     return "" if value is None else str(int(value))
 
@@ -352,7 +368,7 @@ class IpvsBench(softirq.KernelBench):
         set_timeout = timeout(service)
         return [
             *resources,
-            *addresses.set_sysctls(sysctls(service), netns),
+            *addresses.set_sysctls(sysctls(service) | _reuse(self.scenario), netns),
             *addresses.ip_batch(self.places, "routes.ip", addresses.batch(service)),
             *(Command(words, netns) for words in commands(service)),
             *addresses.set_sysctls(table_size(service), None),  # in no namespace; `check` wants a guest
@@ -427,9 +443,15 @@ def _other_kernels(module: str, guest: Guest | None) -> str:
     return "set guest.kernel = " + " or ".join(f'"{word}"' for word in there)
 
 
-_SERVICES = Services(tuple(MODULES), tuple(Mode), TRACKING, is_required=True, families=(Family.IPV4, Family.IPV6))
+_SERVICES = Services(
+    tuple(MODULES), tuple(Mode), TRACKING, is_required=True, families=(Family.IPV4, Family.IPV6), has_udp=True
+)
 _CONN_TAB_BITS = Key("conn_tab_bits", kinds.integer(8, 20),
     "The table of connections has 2 to the power of this many chains (a parameter of the module ip_vs). A chain is "
     "searched from its beginning for each frame.", Unset("the module's own"))  # fmt: skip
-_KEYS = Keys(dut=(softirq.CPUS, _CONN_TAB_BITS), services=_SERVICES)
+_CONN_REUSE_MODE = Key("conn_reuse_mode", kinds.integer(0, 3),
+    "net.ipv4.vs.conn_reuse_mode: what becomes of a SYN from a client's port whose connection is still remembered. 0: "
+    "it goes to the same backend; 1: it is dealt anew where that connection is in TIME-WAIT; 2, 3: in FIN-WAIT, too.",
+    Unset("the kernel's own"))  # fmt: skip
+_KEYS = Keys(dut=(softirq.CPUS, _CONN_TAB_BITS, _CONN_REUSE_MODE), services=_SERVICES)
 DEVICE = IpvsDevice("ipvs", "IPVS in a namespace", Types(IpvsDut), _KEYS)

@@ -32,7 +32,7 @@ from pinchpoint.model.addresses import is_v6, prefixes
 from pinchpoint.model.causes import Experiment, Sign
 from pinchpoint.model.errors import BenchError, InputError, PinchpointError
 from pinchpoint.model.hops import DropKind, Party
-from pinchpoint.model.scenario import NAT, Family, Guest, Port, Range, Scenario, Stream
+from pinchpoint.model.scenario import NAT, Family, Guest, Port, Range, Scenario, Stream, Transport
 from pinchpoint.observe.printed import Neighbours
 from pinchpoint.observe.snapshot import Collector
 
@@ -73,7 +73,7 @@ KEYS: Final = Keys(
             at_most=1024),
     ),
     services=Services(tuple(tracking.HASHED), NAT, _OPTIONS, changes=tuple(Reconfiguration),
-        families=(Family.IPV4, Family.IPV6), has_weights=True, most_virtual=4096),
+        families=(Family.IPV4, Family.IPV6), has_weights=True, most_virtual=4096, has_udp=True),
 )  # fmt: skip
 
 
@@ -327,9 +327,12 @@ class NftDevice(softirq.KernelDevice):
     def read(self, raw: RawScenario) -> Callable[[], Read]:
         """Rules, routes and ports."""
         self.check(raw)
-        if raw.dut.get("syn_proxy") and not raw.tables.get("service"):
+        service = raw.tables.get("service", {})
+        if raw.dut.get("syn_proxy") and not service:
             raw.problem(("dut", "syn_proxy"), "expected false without a [service]")
-        virtual = raw.tables.get("service", {}).get("address")
+        if raw.dut.get("syn_proxy") and service.get("transport") == Transport.UDP:
+            raw.problem(("dut", "syn_proxy"), 'expected false with service.transport = "udp": it has no SYNs')
+        virtual = service.get("address")
         if raw.dut.get("syn_proxy") and virtual and is_v6(virtual.as_addresses()):
             raw.problem(("dut", "syn_proxy"), "expected false with a service of IPv6: no connection opens")
         names = [port.values["name"] for port in raw.ports if "name" in port.values]

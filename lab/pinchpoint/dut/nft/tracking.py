@@ -26,7 +26,7 @@ from functools import partial
 from typing import Final
 
 from pinchpoint.dut import addresses
-from pinchpoint.dut.addresses import TIMEOUT, read_sysctls
+from pinchpoint.dut.addresses import TIMEOUT, UDP_TIMEOUT, read_sysctls
 from pinchpoint.dut.places import Places
 from pinchpoint.dut.program import braced
 from pinchpoint.dut.services import KERNELS_PORTS, await_forgotten, cycle, is_full, local_pool
@@ -34,7 +34,7 @@ from pinchpoint.dut.softirq import BACKLOG, QDISC
 from pinchpoint.host.interface import PROC, CommandFailed, Host
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.limits import Limit, Resource
-from pinchpoint.model.scenario import Backend, Established, Family, Range, Scheduler, Service
+from pinchpoint.model.scenario import Backend, Established, Family, Range, Scheduler, Service, Transport
 from pinchpoint.observe.printed import Printed, snmp_counters
 from pinchpoint.observe.snapshot import Collector, Snapshot
 
@@ -44,9 +44,9 @@ _MSS = 1460
 SYN_PROXY_SYSCTLS: Final = {"net/netfilter/nf_conntrack_tcp_loose": "0", "net/ipv4/tcp_syncookies": "1"}
 """An acknowledgment of a cookie must not be taken for a connection under way (nf_conntrack-sysctl)."""
 HASHED: Final = {
-    Scheduler.ROUND_ROBIN: "", Scheduler.HASH: "saddr . tcp sport", Scheduler.SOURCE: "saddr",
+    Scheduler.ROUND_ROBIN: "", Scheduler.HASH: "saddr . {} sport", Scheduler.SOURCE: "saddr",
 }  # fmt: skip
-"""Schedulers, and what a hash is of."""
+"""Schedulers, and what a hash is of; the transport is in its place."""
 _SEED = "0x70696e63"  # of the hash: the same connections go to the same backends in every bench
 
 
@@ -80,7 +80,8 @@ def ruleset(service: Service, established: Established | None = None) -> list[st
         pool = ", ".join(f"{number} : {local}" for number, local in enumerate(service.locals))
         chosen = f"numgen inc mod {len(service.locals)} map {{ {pool} }}"
         ports = f" : {shown_ports(service.local_ports)}" if service.local_ports else ""
-        of_service = f"meta l4proto tcp ct original {word(service)} daddr {service.virtual.as_addresses()}"
+        of_service = f"ct original {word(service)} daddr {service.virtual.as_addresses()}"
+        of_service = f"meta l4proto {service.transport} {of_service}"
         translated = f"{of_service} counter snat to {chosen}{ports}"
         chains += _chain("postrouting", "nat hook postrouting priority srcnat", translated)
     return braced(f"table {word(service)} {TABLE}", *chains)
@@ -107,7 +108,7 @@ def _chain(name: str, hook: str, rule: str) -> list[str]:
 
 def _frames_of(service: Service) -> str:
     """Which frames are for the service, in a rule."""
-    return f"{word(service)} daddr {service.virtual.as_addresses()} tcp dport {service.shown_ports}"
+    return f"{word(service)} daddr {service.virtual.as_addresses()} {service.transport} dport {service.shown_ports}"
 
 
 def shown_ports(ports: Range) -> str:
@@ -137,7 +138,7 @@ def _dealt(service: Service, backends: Sequence[Backend]) -> str:
 
 def _choice(service: Service, count: int) -> str:
     if fields := HASHED[service.scheduler]:
-        return f"jhash {word(service)} {fields} mod {count} seed {_SEED}"
+        return f"jhash {word(service)} {fields.format(service.transport)} mod {count} seed {_SEED}"
     return f"numgen inc mod {count}"
 
 
@@ -186,11 +187,13 @@ _NO_RULE: Final = re.compile(r"(?:type|policy|comment|devices?)\b|#")
 _STATE = ("entries", "chainlength")  # of conntrack's columns: no counters of events
 ENTRIES = "host/conntrack/entries"
 FULL, NOT_INSERTED = "host/conntrack/table_full", "host/conntrack/insert_failed"
-CLOSED = "nf_conntrack_tcp_timeout_time_wait"
 MOST_LISTED = 10_000  # entries: listing them takes 0.1 s
 FLUSHED_WITHIN_S = 10.0
 _POLL_S = 0.02
-_STATES = ("syn_sent", "syn_recv", "established", "time_wait", "close")
+_STATES = tuple(f"{TIMEOUT}{state}" for state in ("syn_sent", "syn_recv", "established", "time_wait", "close"))
+_TIMES: Final = {Transport.TCP: _STATES, Transport.UDP: (UDP_TIMEOUT,)}
+_CLOSED: Final = {Transport.TCP: "nf_conntrack_tcp_timeout_time_wait", Transport.UDP: "nf_conntrack_udp_timeout"}
+"""For which a connection is remembered that has ended."""
 _PORTS = re.compile(r"snat .*to .*:(\d+)-(\d+)")
 
 
@@ -316,11 +319,12 @@ class NftBalancer:
 
     def __init__(self, host: Host, netns: str, service: Service) -> None:
         self._host, self._netns, self._service = host, netns, service
+        self._closed = _CLOSED[service.transport]
 
     def limits(self) -> tuple[Limit, ...]:
         """Local ports with full-NAT, the table, the backlog. Raises BenchError."""
-        service, closed_s = self._service, float(self._read(CLOSED))
-        most, held = int(self._host.read(f"{FOLDER}/nf_conntrack_max")), f"{CLOSED} = {closed_s:g} s"
+        service, closed_s = self._service, float(self._read(self._closed))
+        most, held = int(self._host.read(f"{FOLDER}/nf_conntrack_max")), f"{self._closed} = {closed_s:g} s"
         frames = int(self._host.read(BACKLOG)) if self._host.exists(BACKLOG) else None
         backlog = "netdev_max_backlog" + (f" = {frames:,} frames" if frames else "")
         table = f"nf_conntrack_max = {most:,} (the host's), {held}"
@@ -365,7 +369,7 @@ class NftBalancer:
 
     def settings(self) -> dict[str, str]:
         """The time-outs, as read back. Raises BenchError where one is not in force."""
-        wanted = dict.fromkeys((f"{addresses.TIMEOUT}{state}" for state in _STATES), "")
+        wanted = dict.fromkeys(_TIMES[self._service.transport], "")
         settings = addresses.sysctls_in_force(self._host, self._netns, wanted | addresses.tracking(self._service))
         ports = self._ports()
         return settings | ({"ports of each local address": shown_ports(ports)} if self._service.local else {})
@@ -376,7 +380,7 @@ class NftBalancer:
 
         Yields what was changed, as read back.
         """
-        ports, closed_s = self._ports(), int(self._read(CLOSED))
+        ports, closed_s = self._ports(), int(self._read(self._closed))
         more = Range(ports.first, 2 * ports.count)
         if resource is Resource.LOCAL_PORTS and self._service.local_ports and more.last <= 65535:
             do = partial(self._reload, replace(self._service, local_ports=more))
@@ -384,14 +388,14 @@ class NftBalancer:
         elif resource in (Resource.LOCAL_PORTS, Resource.TABLE) and closed_s % 2 == 0:
             do, undo = partial(self._set_closed, closed_s // 2), partial(self._set_closed, closed_s)
         elif resource in (Resource.LOCAL_PORTS, Resource.TABLE):
-            half = f"{CLOSED} = {closed_s} s, and half of that is no whole number"
+            half = f"{self._closed} = {closed_s} s, and half of that is no whole number"
             raise BenchError(f"{resource} cannot be doubled: {half}")
         else:
             raise BenchError(f"{resource} cannot be doubled while it runs")
         try:
             do()
-            now, now_s = self._ports(), int(self._read(CLOSED))
-            sooner = f"{CLOSED} = {now_s} s instead of {closed_s} s"
+            now, now_s = self._ports(), int(self._read(self._closed))
+            sooner = f"{self._closed} = {now_s} s instead of {closed_s} s"
             yield f"{now.count:,} instead of {ports.count:,} ports" if now != ports else sooner
         finally:
             undo()
@@ -401,7 +405,7 @@ class NftBalancer:
         self._host.run(["nft", "\n".join(again(service))], self._netns)
 
     def _set_closed(self, seconds: int) -> None:
-        self._host.run(["sysctl", "-qw", f"net.netfilter.{CLOSED}={seconds}"], self._netns)
+        self._host.run(["sysctl", "-qw", f"net.netfilter.{self._closed}={seconds}"], self._netns)
 
     def _read(self, name: str) -> str:
         """A value of the namespace."""

@@ -21,7 +21,7 @@ from pinchpoint.dut.ovs.spec import ArpResponder
 from pinchpoint.dut.services import await_forgotten, is_full, local_pool, local_ports
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.limits import Limit, Resource
-from pinchpoint.model.scenario import Range, Scenario, Service
+from pinchpoint.model.scenario import Range, Scenario, Service, Transport
 from pinchpoint.observe.snapshot import Snapshot
 
 DATAPATH = "netdev"  # of ovs-vswitchd.conf.db(5)
@@ -34,7 +34,8 @@ _PRIORITY = 60_000  # before the scenario's own rules
 _CHOOSE, _SOURCE, _SOURCED, _TO_BACKEND = 101, 102, 103, 104
 _ANSWER, _TO_CLIENT = 105, 106
 _TO_VIP, _FROM_LOCAL = 1, 2  # zones
-CLOSED_S = 30  # the switch's own, of a connection that both sides have closed
+CLOSED_S = 30  # the switch's own, of a connection that both sides have closed, and of UDP that was answered
+_UDP_TIMES = ("udp_first", "udp_multiple", "udp_single")
 # The switch looks for expired entries so often: seen with Open vSwitch 3.1, said by later ones. Until then they occupy
 # the table; their ports can be taken at once (lib/conntrack.c, conn_key_lookup).
 SWEEP_S = 20.0
@@ -47,6 +48,8 @@ _POLICY = re.compile(r"^Zone:(\d+), Timeout Policies: (.*)$", re.MULTILINE)
 
 def timeouts(service: Service) -> dict[str, str]:
     """The policy of both zones (ovs-vswitchd.conf.db(5), CT_Timeout_Policy)."""
+    if service.transport is Transport.UDP:
+        return {} if service.closed_s is None else dict.fromkeys(_UDP_TIMES, str(int(service.closed_s)))
     opening, closed = ("tcp_syn_sent", "tcp_syn_recv"), ("tcp_time_wait", "tcp_close")
     seconds = services.timeouts(service, opening, ("tcp_established",), closed)
     return {name: str(int(value)) for name, value in sorted(seconds.items())}
@@ -78,32 +81,34 @@ def group(service: Service) -> str:
 def rules(service: Service) -> Iterator[str]:
     """Rules of the first bridge; `{name}` stands for a port."""
     clients, servers = f"{{{service.client_port}}}", f"{{{service.server_port}}}"
-    to = f"nw_dst={service.address},tp_dst={service.port}"
-    yield f"table=0,priority={_PRIORITY},in_port={clients},tcp,{to},actions=ct(zone={_TO_VIP},nat,table={_CHOOSE})"
-    yield from _tracked(_CHOOSE, f"group:{_GROUP}", f"resubmit(,{_SOURCE})")
+    carried, to = service.transport, f"nw_dst={service.address},tp_dst={service.port}"
+    to = f"in_port={clients},{carried},{to}"
+    yield f"table=0,priority={_PRIORITY},{to},actions=ct(zone={_TO_VIP},nat,table={_CHOOSE})"
+    yield from _tracked(_CHOOSE, carried, f"group:{_GROUP}", f"resubmit(,{_SOURCE})")
     first, to_backend = _FROM_LOCAL if is_full(service) else _TO_VIP, f"resubmit(,{_TO_BACKEND})"
     if is_full(service):
-        yield f"table={_SOURCE},tcp,actions=ct(zone={_FROM_LOCAL},nat,table={_SOURCED})"
+        yield f"table={_SOURCE},{carried},actions=ct(zone={_FROM_LOCAL},nat,table={_SOURCED})"
         sources, ports = f"{service.locals[0]}-{service.locals[-1]}", local_ports(service)
         nat = f"nat(src={sources}:{ports.first}-{ports.first + ports.count - 1})"
-        yield from _tracked(_SOURCED, f"ct(commit,zone={_FROM_LOCAL},{nat},table={_TO_BACKEND})", to_backend)
+        translated = f"ct(commit,zone={_FROM_LOCAL},{nat},table={_TO_BACKEND})"
+        yield from _tracked(_SOURCED, carried, translated, to_backend)
     else:
-        yield f"table={_SOURCE},tcp,actions={to_backend}"
-    yield f"table={_TO_BACKEND},tcp,actions={_routed(_BACKENDS_MAC, servers)}"
+        yield f"table={_SOURCE},{carried},actions={to_backend}"
+    yield f"table={_TO_BACKEND},{carried},actions={_routed(_BACKENDS_MAC, servers)}"
     after = _ANSWER if is_full(service) else _TO_CLIENT
     for backend in service.backends:
-        answer = f"in_port={servers},tcp,nw_src={backend.address},tp_src={backend.port}"
+        answer = f"in_port={servers},{carried},nw_src={backend.address},tp_src={backend.port}"
         yield f"table=0,priority={_PRIORITY},{answer},actions=ct(zone={first},nat,table={after})"
     if is_full(service):
-        yield from _tracked(_ANSWER, "drop", f"ct(zone={_TO_VIP},nat,table={_TO_CLIENT})")
-    yield from _tracked(_TO_CLIENT, "drop", _routed(_CLIENTS_MAC, clients))
+        yield from _tracked(_ANSWER, carried, "drop", f"ct(zone={_TO_VIP},nat,table={_TO_CLIENT})")
+    yield from _tracked(_TO_CLIENT, carried, "drop", _routed(_CLIENTS_MAC, clients))
 
 
-def _tracked(table: int, new: str, known: str) -> Iterator[str]:
+def _tracked(table: int, carried: Transport, new: str, known: str) -> Iterator[str]:
     """What becomes of a frame that has been looked up."""
     yield f"table={table},priority=3,ct_state=+trk+inv,actions=drop"
-    yield f"table={table},priority=2,tcp,ct_state=+trk+new,actions={new}"
-    yield f"table={table},priority=1,tcp,ct_state=+trk,actions={known}"
+    yield f"table={table},priority=2,{carried},ct_state=+trk+new,actions={new}"
+    yield f"table={table},priority=1,{carried},ct_state=+trk,actions={known}"
 
 
 def _routed(mac: str, port: str) -> str:
@@ -164,7 +169,7 @@ class Connections(Asked):
         service = self._service
         most, each = self._number(_MOST), len(zones(service))
         held_s = float(service.closed_s or CLOSED_S)
-        waits = f"tcp_close = {held_s:g} s"
+        waits = f"{'udp_multiple' if service.transport is Transport.UDP else 'tcp_close'} = {held_s:g} s"
         swept_s = self._sweep_s()
         told = f"ct-get-maxconns = {most}, {each} for each connection, {waits}, swept every {swept_s:g} s"
         table = Limit(Resource.TABLE, most // each, held_s + swept_s, told, _USED, ("ovs/coverage/conntrack_full",))

@@ -481,7 +481,7 @@ KEYS = Keys(
     actions=_ACTIONS,
     settings=kinds.config(RESERVED_CONFIG),
     cabled=lambda dut: dut.get("datapath", "dpdk") != "dpdk",
-    services=Services((Scheduler.HASH,), NAT, TRACKING),
+    services=Services((Scheduler.HASH,), NAT, TRACKING, has_udp=True),
     items={
         "flows": Items("OpenFlow rules", ("process", "file", "bundle"), "the bridge's tables, asked by OpenFlow, held"),
         "ports": Items("ports of the first bridge", ("process", "transaction"), "the datapath showed", {

@@ -117,13 +117,21 @@ def of_overload(mrr: ReceiveRate | None, gap: PauseGap | None) -> Iterator[Metri
         yield Metric("longest pause borne", "s", gap.pause_s, note=note)
 
 
-def _in_bits(rates: Sequence[Rate], streams: Sequence[Stream]) -> Iterator[Metric]:
-    """The NDR as balancers' is quoted: in bits of frames with their check sequence; of one frame size."""
+def frame_bits(streams: Sequence[Stream]) -> int | None:
+    """Bits of a frame with its check sequence, by which balancers' rates are quoted; None: frames of several sizes, or
+    of no connections.
+    """
     sizes = {stream.frame_bytes for stream in streams if stream.segment}
+    return 8 * sizes.pop() if len(sizes) == 1 else None
+
+
+def _in_bits(rates: Sequence[Rate], streams: Sequence[Stream]) -> Iterator[Metric]:
+    """The NDR in bits."""
+    bits = frame_bits(streams)
     for rate in rates[:1]:
-        if len(sizes) == 1 and rate.lower_fps is not None:
+        if bits is not None and rate.lower_fps is not None:
             ndr = _rate(rate)
-            value, low, high = (Interval.of(ndr) * (8 * sizes.pop())).figures
+            value, low, high = (Interval.of(ndr) * bits).figures
             yield replace(ndr, name=f"{ndr.name} throughput", unit="bit/s", value=value, low=low, high=high)
 
 

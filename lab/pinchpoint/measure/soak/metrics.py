@@ -212,6 +212,15 @@ def metrics(windows: Sequence[Window], ring: int) -> Iterator[Metric]:
         yield Metric(THREAD_BUSY, "share", fmean(busy), min(busy), max(busy), "of windows: mean and extremes")
 
 
+def held(windows: Sequence[Window], frame_bits: int | None) -> Iterator[Metric]:
+    """What arrived over all windows, in bits a second; nothing where no bits of a frame are known."""
+    span_s = math.fsum(window.span_s for window in windows)
+    if frame_bits is not None and span_s:
+        offered, lost = sum(window.offered for window in windows), sum(window.lost for window in windows)
+        note = f"over {units.seconds(span_s)}, {units.frames(lost) if lost else 'nothing'} lost"
+        yield Metric("held throughput", "bit/s", frame_bits * (offered - lost) / span_s, note=note)
+
+
 def _longest_stop(stops: Sequence[Stop], span_s: float) -> Iterator[Metric]:
     if stops:
         longest = max(stops, key=lambda stop: (stop.ended_s or span_s) - stop.began_s)

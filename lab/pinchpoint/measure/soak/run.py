@@ -19,7 +19,7 @@ from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
 from pinchpoint.measure.frames import FrameSession, first_round, frame_session
 from pinchpoint.measure.kind import Arrays, MeasureKind, asked, one_queue
-from pinchpoint.measure.rates.run import searched_ndr, searching_s
+from pinchpoint.measure.rates.run import frame_bits, searched_ndr, searching_s
 from pinchpoint.measure.soak import metrics as diagnosis
 from pinchpoint.measure.soak.metrics import Window
 from pinchpoint.measure.standing import Begun, Standing
@@ -175,8 +175,9 @@ def soak_scenario(session: FrameSession, windows: Windows, earlier: Sequence[Tri
         failed = f"no NDR to take {units.share(soak.share)} of: {rates[0].reason}\n  hint: set soak.load_fps"
         return session.result(rates=rates, failed=failed)
     _send(session, soak, windows, load_fps)
+    held = diagnosis.held(windows.all, frame_bits(session.scenario.streams))
     return session.result(
-        diagnosis.metrics(windows.all, ring),
+        (*diagnosis.metrics(windows.all, ring), *held),
         (*diagnosis.warnings(windows.all, ring, soak.duration_s), *_apart(session, windows, earlier)),
         rates=rates,
         failed="" if windows.made else "no window ended",
@@ -228,9 +229,9 @@ MEASURE: Final = MeasureKind(
     table=lambda _: SOAK,
     run=measure_soak,
     expected_s=expected_s,
-    main=("windows with loss", "mean time between losses", "longest stop", "longest loss-free stretch", "loss",
-          "lost frames beside the host", "disturbed windows", "window loss", "lost frames", "offered load",
-          THREAD_BUSY),
+    main=("windows with loss", "mean time between losses", "longest stop", "longest loss-free stretch",
+          "held throughput", "loss", "lost frames beside the host", "disturbed windows", "window loss", "lost frames",
+          "offered load", THREAD_BUSY),
     check=check_keys,
     by_any_engine=True,
     has_limit=False,
