@@ -124,10 +124,7 @@ class _File:
 
     def _variant(self, element: Element) -> None:
         source, name = self.source, element.values.get("name", "")
-        table: Any = source.data
-        for part in element.at:
-            table = table[part]
-        changes = {key: value for key, value in table.items() if key != "name"}
+        changes = {key: value for key, value in element.written.items() if key != "name"}
         for key, value in changes.items():
             if isinstance(value, dict) and "." not in key:
                 inner = next(iter(value), "key")
