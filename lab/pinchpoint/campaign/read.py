@@ -118,16 +118,14 @@ class _File:
         machines = (element.values for element in self.arrays["machine"])
         self.benches = tuple(_bench(values) for values in machines if "name" in values)
         self._variants: dict[str, dict[str, object]] = {}
+        refuse_doubles(source, self.arrays["variant"])
         for element in self.arrays["variant"]:
             self._variant(element)
         self._check()
 
     def _variant(self, element: Element) -> None:
-        source, name = self.source, element.values.get("name", "")
-        table: Any = source.data
-        for part in element.at:
-            table = table[part]
-        changes = {key: value for key, value in table.items() if key != "name"}
+        source = self.source
+        changes = {key: value for key, value in element.written.items() if key != "name"}
         for key, value in changes.items():
             if isinstance(value, dict) and "." not in key:
                 inner = next(iter(value), "key")
@@ -135,11 +133,9 @@ class _File:
             if key in by_hand():
                 told = "not allowed in a file; name a build in `builds`, and say where it is by --build NAME=PATH"
                 source.problem((*element.at, key), told)
-        if name in self._variants:
-            source.problem((*element.at, "name"), f"expected a unique name, found {show(name)} again")
         if not changes:
             source.problem(element.at, 'expected a key that it sets, such as "dut.smc" = true')
-        self._variants[name] = changes
+        self._variants[element.values.get("name", "")] = changes
 
     def _check(self) -> None:
         """What no table can say by itself."""

@@ -32,7 +32,6 @@ def likely(
     signs: Signs,
     device: Diagnosed | None = None,
     seen: Seen | None = None,
-    catalogue: Sequence[Cause] = CATALOGUE,
     *,
     in_service: bool = False,
 ) -> tuple[Suspicion, ...]:
@@ -52,7 +51,7 @@ def likely(
             advice = cause.advice(device.advice(cause.name, seen or {}) if device else ())
         return Suspicion(cause.name, cause.title, weight, told, advice, cause.experiment)
 
-    suspicions = [suspicion(cause) for cause in catalogue if cause.fits(signs, in_service=in_service)]
+    suspicions = [suspicion(cause) for cause in CATALOGUE if cause.fits(signs, in_service=in_service)]
     telling = [suspected for suspected in suspicions if suspected.share >= NOTABLE]
     if not telling and OWN_SPEED.fits(signs):
         return (suspicion(OWN_SPEED),)

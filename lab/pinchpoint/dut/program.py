@@ -10,6 +10,7 @@ from pinchpoint.bench.resource import Daemon
 from pinchpoint.dut.places import Places
 from pinchpoint.host.interface import Environment, Host
 from pinchpoint.model.errors import DutError
+from pinchpoint.model.scenario import Scenario
 
 START_TIMEOUT_S = 20.0  # hugepages are taken and cleared; more of them take longer
 
@@ -39,6 +40,11 @@ def detached(
     start = ("start-stop-daemon", "--start", "--background", "--make-pidfile", "--pidfile", pidfile)
     command = (*start, "--output", log, "--startas", "/usr/bin/env", "--", *argv)
     return Daemon(name, command, pidfile, log, places.bench_id, netns, cpus, (*places.environment, *environment))
+
+
+def control_cpu(scenario: Scenario, asked: int | None) -> int:
+    """Where the threads of a DPDK program run that move no frames: the CPU asked for, else the engine's first."""
+    return scenario.engine.cpus[0] if asked is None else asked
 
 
 def await_start(

@@ -191,8 +191,8 @@ def in_guest(device: Device, scenario: Scenario) -> Device:
     return device if scenario.guest is None else cast(Device, GuestedDevice(device, named(scenario.guest)))
 
 
-class GuestedDevice:
-    """A kind of device in a guest; what is not said here is as the kind says it."""
+class Guested:
+    """A kind of device in a guest, alone or with its whole bench; what is not said here is as the kind says it."""
 
     def __init__(self, device: Device, guest: Wanted) -> None:
         self._device, self._guest = device, guest
@@ -212,13 +212,17 @@ class GuestedDevice:
         """A kernel boots, too."""
         return self._device.standing_s(scenario) + KERNELS[self._guest.kernel].STANDING_S
 
+    def freezing(self, scenario: Scenario) -> Freezing:
+        return Freezing(why_not="a device in a guest is not frozen")
+
+
+class GuestedDevice(Guested):
+    """A kind of device alone in a guest."""
+
     def bench(self, scenario: Scenario, places: Places) -> Bench:
         """The device's, on a guest that has not been started."""
         bench = self._device.bench(scenario, replace(places, host=Guest(places.outside)))
         return GuestedBench(scenario, bench.places, bench, self._guest)
-
-    def freezing(self, scenario: Scenario) -> Freezing:
-        return Freezing(why_not="a device in a guest is not frozen")
 
     def graph(self, scenario: Scenario) -> HopGraph:
         """The device's, with a tap in the place of the veth pair with which it begins."""
@@ -329,8 +333,8 @@ class GuestedBench(Bench):
         return [resource]
 
 
-class GuestedLive:
-    """A device that stands in a guest; what is not said here is as the device says it."""
+class LiveGuested:
+    """A device that stands in a guest, or its whole bench; what is not said here is as the device says it."""
 
     def __init__(self, device: Live, places: Places, guest: Wanted, ports: Sequence[str] = ()) -> None:
         self._device, self._places, self._guest, self._ports = device, places, guest, ports
@@ -338,16 +342,6 @@ class GuestedLive:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._device, name)
-
-    def collectors(self) -> list[Collector]:
-        """The device's, and the guest's process on this machine: nearest to the traffic, since reading the others is
-        work for the guest.
-        """
-        return [*self._with_cpus(self._device.collectors()), self._process()]
-
-    def witnesses(self) -> list[Collector]:
-        """The device's, and the guest's process on this machine."""
-        return [*self._with_cpus(self._device.witnesses()), self._process()]
 
     def settings(self) -> Mapping[str, str]:
         """The device's; the kernel's release and nodes. Raises BenchError where they are not those asked for."""
@@ -366,6 +360,20 @@ class GuestedLive:
         host = self._places.host
         nodes = told(read_topology(host).cpus)
         return {**self._device.ready(), "guest's kernel": host.release(), "guest's NUMA nodes": nodes}
+
+
+class GuestedLive(LiveGuested):
+    """A device that stands alone in a guest."""
+
+    def collectors(self) -> list[Collector]:
+        """The device's, and the guest's process on this machine: nearest to the traffic, since reading the others is
+        work for the guest.
+        """
+        return [*self._with_cpus(self._device.collectors()), self._process()]
+
+    def witnesses(self) -> list[Collector]:
+        """The device's, and the guest's process on this machine."""
+        return [*self._with_cpus(self._device.witnesses()), self._process()]
 
     def _with_cpus(self, collectors: Sequence[Collector]) -> list[Collector]:
         """What each of several CPUs handled; kinds that look at the kernel's softirqs read it themselves."""

@@ -23,16 +23,13 @@ from pinchpoint.bench.resource import (
 )
 from pinchpoint.dut import vm
 from pinchpoint.dut.attach import foundation
-from pinchpoint.dut.device import Attachment, Bench, Device, Live, Pages, Seen
+from pinchpoint.dut.device import Attachment, Bench, Device, Live, Pages
 from pinchpoint.dut.places import Places
 from pinchpoint.host.guest import BenchGuest
 from pinchpoint.host.guest_kernels import BootPlan
 from pinchpoint.host.numa import Topology, read_topology
 from pinchpoint.model.errors import BenchError
-from pinchpoint.model.hops import HopGraph
 from pinchpoint.model.scenario import Guest, Port, Scenario
-from pinchpoint.model.trial import ThreadLoad
-from pinchpoint.observe.snapshot import Collector
 
 _MOST_BY_LINE: Final = 10_000  # lines of a file
 
@@ -50,21 +47,13 @@ def topology(guest: Guest) -> Topology:
     return Topology({node: tuple(range(node * each, (node + 1) * each)) for node in range(guest.numa_nodes)})
 
 
-class BenchGuestedDevice(vm.GuestedDevice):
-    """A kind of device with its whole bench in a guest; what is not said here is as the kind says it."""
+class BenchGuestedDevice(vm.Guested):
+    """A kind of device with its whole bench in a guest."""
 
     def bench(self, scenario: Scenario, places: Places) -> Bench:
         """The device's, on a guest that has not been started."""
         bench = self._device.bench(scenario, replace(places, host=BenchGuest(places.outside), sites={}))
         return BenchInGuest(scenario, bench.places, bench, self._guest)
-
-    def graph(self, scenario: Scenario) -> HopGraph:
-        """The device's: frames take its own way."""
-        return self._device.graph(scenario)
-
-    def loads(self, seen: Seen, traffic_s: float) -> tuple[ThreadLoad, ...]:
-        """The device's, of virtual CPUs."""
-        return self._device.loads(seen, traffic_s)
 
 
 class BenchInGuest(vm.GuestedBench):
@@ -117,16 +106,8 @@ def _copied(resources: Sequence[AnyResource], places: Places) -> tuple[Sequence[
     return [folder, *outside] if outside else [], inside
 
 
-class LiveInGuest(vm.GuestedLive):
-    """A bench that stands in a guest; what is not said here is as the device says it."""
-
-    def collectors(self) -> list[Collector]:
-        """The device's: the CPUs that it names are the guest's."""
-        return self._device.collectors()
-
-    def witnesses(self) -> list[Collector]:
-        """Likewise."""
-        return self._device.witnesses()
+class LiveInGuest(vm.LiveGuested):
+    """A bench that stands in a guest: the CPUs that its collectors name are the guest's."""
 
     def settings(self) -> Mapping[str, str]:
         """The device's and the guest's. Raises BenchError where it has other CPUs than it was given."""

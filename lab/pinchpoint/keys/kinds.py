@@ -39,7 +39,6 @@ MOST_ELEMENTS = 64
 HIGHEST_CPU = 4095
 _MOST_ADDRESSES = 1 << 32
 _HEX = "[0-9A-Fa-f]"
-_FIVE_OCTETS = f"(:{_HEX}{{2}}){{5}}"
 _IPV4 = "[0-9.]+"
 _IP = "[0-9A-Fa-f:.]+"
 _PORT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,9}")
@@ -289,10 +288,10 @@ def interface_address() -> Kind:
     return Kind(expected, read, schema=full(f"{_IPV4}/(?:{_PREFIX_LENGTH.pattern})"))
 
 
-def mac(*, unicast: bool = False) -> Kind:
-    """An Ethernet address, in lower case."""
-    expected = f"{'a unicast' if unicast else 'an'} Ethernet address like 02:00:00:00:00:01"
-    return in_lower_case(_HEX + ("[02468ACEace]" if unicast else _HEX) + _FIVE_OCTETS, expected)
+def mac() -> Kind:
+    """A unicast Ethernet address, in lower case."""
+    pattern = f"{_HEX}[02468ACEace](:{_HEX}{{2}}){{5}}"
+    return in_lower_case(pattern, "a unicast Ethernet address like 02:00:00:00:00:01")
 
 
 def ipv4_address(value: Any) -> int:
@@ -354,12 +353,6 @@ def _range_of(value: Any, number_of: Callable[[str], int]) -> Range:
     first, dash, last = value.partition("-")
     low = number_of(first)
     return _range(low, number_of(last) if dash else low)
-
-
-def mac_address(value: str) -> int:
-    """An Ethernet address as a number. Raises MismatchError."""
-    check(re.fullmatch(f"{_HEX}{{2}}{_FIVE_OCTETS}", value) is not None)
-    return int(value.replace(":", ""), 16)
 
 
 def ipv4_range() -> Kind:

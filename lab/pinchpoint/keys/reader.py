@@ -65,6 +65,7 @@ class Element:
 
     at: Path
     values: Values
+    written: Mapping[str, Any]  # as it stands in the file
 
 
 def refuse_doubles(source: Source, elements: Iterable[Element], taken: Iterable[str] = ()) -> None:
@@ -120,7 +121,7 @@ class Reader:
             return []
         arrays = _arrays(self.source.data, _path(table.name))
         written = (element for path, array in arrays for element in self._elements(table, path, array))
-        return [Element(at, self._values(table, element, at)) for at, element in written]
+        return [Element(at, self._values(table, element, at), element) for at, element in written]
 
     def named(self, table: Table) -> dict[str, Values]:
         """The values of each table of that name, by its own name."""

@@ -17,7 +17,7 @@ from pinchpoint.account.exhausted import Seen
 from pinchpoint.account.validity import LoadJudgement, judge_load
 from pinchpoint.dut.device import Live
 from pinchpoint.dut.registry import device_of
-from pinchpoint.dut.services import Balancer
+from pinchpoint.dut.services import Balancer, await_forgotten
 from pinchpoint.engine import connections
 from pinchpoint.engine.connections import Account, Client, Dpdk, Load, Times, Tuples
 from pinchpoint.measure.standing import Standing, Undoable
@@ -113,10 +113,7 @@ def held_s(limits: Sequence[Limit]) -> float | None:
 
 def remembered(balancer: Balancer, within_s: float) -> int:
     """How many connections are remembered when that time has passed; 0 as soon as none is."""
-    deadline = time.monotonic() + within_s
-    while (left := balancer.tracked() or 0) and time.monotonic() < deadline:
-        time.sleep(POLL_S)
-    return left
+    return await_forgotten(lambda: balancer.tracked() or 0, within_s, POLL_S)
 
 
 def percentiles(name: str, times: Times | None, note: str) -> Iterator[Metric]:

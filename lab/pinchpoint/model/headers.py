@@ -112,9 +112,9 @@ def _are_extensions(value: Any) -> bool:
     )  # fmt: skip
 
 
-_MAC, _UNICAST = _mac(unicast=False), _mac(unicast=True)
-_IPV4 = _address(IPv4Address, 32, "[0-9.]+", '"a.b.c.d" or "a.b.c.d/24"')
-_IPV6 = _address(IPv6Address, 128, "[0-9A-Fa-f:.]+", 'an IPv6 address like "2001:db8::1" or a prefix')
+MAC, _UNICAST = _mac(unicast=False), _mac(unicast=True)
+IPV4 = _address(IPv4Address, 32, "[0-9.]+", '"a.b.c.d" or "a.b.c.d/24"')
+IPV6 = _address(IPv6Address, 128, "[0-9A-Fa-f:.]+", 'an IPv6 address like "2001:db8::1" or a prefix')
 _FLAG = _constant("true or false", lambda value: isinstance(value, bool), {"type": "boolean"})
 _FLAGS = _constant(
     f"a list of {', '.join(FLAGS)}", _are_flags, {"type": "array", "items": {"enum": list(FLAGS)}}
@@ -196,7 +196,7 @@ _VNI = FieldKind(_whole(24), "Network identifier", required=True)
 HEADERS: Final[Mapping[str, HeaderType]] = {
     "ethernet": HeaderType(14, ("vxlan", "geneve", "gre", "nsh"), {
         "src": FieldKind(_UNICAST, "Source Ethernet addresses", "02:00:00:00:00:01", "eth_src"),
-        "dst": FieldKind(_MAC, "Destination Ethernet addresses", "02:00:00:00:00:02", "eth_dst"),
+        "dst": FieldKind(MAC, "Destination Ethernet addresses", "02:00:00:00:00:02", "eth_dst"),
         "ethertype": FieldKind(_whole(16), "EtherType to claim, whatever follows", None, "eth_type", varies=False,
                                filled="that of the next header"),
     }, "eth"),
@@ -209,14 +209,14 @@ HEADERS: Final[Mapping[str, HeaderType]] = {
     }),
     "arp": HeaderType(28, ("ethernet", "vlan"), {
         "operation": FieldKind(_whole(16), "1 asks (default), 2 answers", varies=False),
-        "sender_mac": FieldKind(_MAC, "Ethernet address of the sender", "02:00:00:00:00:01", varies=False),
-        "sender_ip": FieldKind(_IPV4, "IPv4 addresses of the sender", "198.18.0.1"),
-        "target_mac": FieldKind(_MAC, "Ethernet address of the target", "00:00:00:00:00:00", varies=False),
-        "target_ip": FieldKind(_IPV4, "IPv4 addresses of the target", "198.19.0.1"),
+        "sender_mac": FieldKind(MAC, "Ethernet address of the sender", "02:00:00:00:00:01", varies=False),
+        "sender_ip": FieldKind(IPV4, "IPv4 addresses of the sender", "198.18.0.1"),
+        "target_mac": FieldKind(MAC, "Ethernet address of the target", "00:00:00:00:00:00", varies=False),
+        "target_ip": FieldKind(IPV4, "IPv4 addresses of the target", "198.19.0.1"),
     }),
     "ipv4": HeaderType(20, _NETWORK, {
-        "src": FieldKind(_IPV4, "Source addresses", "198.18.0.1", "ipv4_src"),
-        "dst": FieldKind(_IPV4, "Destination addresses", "198.19.0.1", "ipv4_dst"),
+        "src": FieldKind(IPV4, "Source addresses", "198.18.0.1", "ipv4_src"),
+        "dst": FieldKind(IPV4, "Destination addresses", "198.19.0.1", "ipv4_dst"),
         "ttl": FieldKind(_whole(8), "Time to live", None, "ipv4_ttl", filled="64"),
         **_common("ipv4"),
         "identification": FieldKind(_whole(16), "Identification", None, "ipv4_identification", filled="0"),
@@ -226,8 +226,8 @@ HEADERS: Final[Mapping[str, HeaderType]] = {
         "options": FieldKind(_hex(40, 4), "Options as on the wire", varies=False),
     }),
     "ipv6": HeaderType(40, _NETWORK, {
-        "src": FieldKind(_IPV6, "Source addresses", "2001:2::1", "ipv6_src"),
-        "dst": FieldKind(_IPV6, "Destination addresses", "2001:2:0:1::1", "ipv6_dst"),
+        "src": FieldKind(IPV6, "Source addresses", "2001:2::1", "ipv6_src"),
+        "dst": FieldKind(IPV6, "Destination addresses", "2001:2:0:1::1", "ipv6_dst"),
         "hop_limit": FieldKind(_whole(8), "Hop limit", None, "ipv6_hop_limit", filled="64"),
         **{name: replace(row, varies=False) for name, row in _common("ipv6").items()},
         "flow_label": FieldKind(_whole(20), "Flow label", None, "ipv6_flow_label", filled="0"),

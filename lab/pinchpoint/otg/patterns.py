@@ -3,45 +3,29 @@
 All patterns of a flow step together, as the model has it: frame n has value n mod count of each.
 """
 
-import ipaddress
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from pinchpoint.engine.streams import Increment, Op, RandomValues
+from pinchpoint.model import headers
 from pinchpoint.otg.shape import Leaf, whole
 
-_MAC = re.compile(r"([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}")
 
-
-def _mac(value: Any) -> int | None:
-    return int(value.replace(":", ""), 16) if isinstance(value, str) and _MAC.fullmatch(value) else None
-
-
-def _ip(kind: type[ipaddress.IPv4Address] | type[ipaddress.IPv6Address]) -> Callable[[Any], int | None]:
+def _address(expected: str, form: headers.Format) -> Leaf:
     def convert(value: Any) -> int | None:
         try:
-            return int(kind(value)) if isinstance(value, str) and "%" not in value else None
+            return form.number(value)
         except ValueError:
             return None
 
-    return convert
+    return Leaf(expected, convert)
 
 
-MAC: Final = Leaf("a MAC address such as 02:00:00:00:00:01", _mac)
-IPV4: Final = Leaf("an IPv4 address", _ip(ipaddress.IPv4Address))
-IPV6: Final = Leaf("an IPv6 address", _ip(ipaddress.IPv6Address))
-
-
-def ipv4_text(number: int) -> str:
-    """An IPv4 address in dotted form."""
-    return str(ipaddress.IPv4Address(number))
-
-
-def ipv6_text(number: int) -> str:
-    """An IPv6 address (RFC 5952)."""
-    return str(ipaddress.IPv6Address(number))
+MAC: Final = _address("a MAC address such as 02:00:00:00:00:01", headers.MAC)
+IPV4: Final = _address("an IPv4 address", headers.IPV4)
+IPV6: Final = _address("an IPv6 address", headers.IPV6)
+ipv4_text, ipv6_text = headers.IPV4.text, headers.IPV6.text
 
 
 def bits(width: int) -> Leaf:

@@ -386,7 +386,7 @@ def streams(tables: ByTable) -> list[Element]:
         "flows": count,
         "segment": _EXPECTED,
     }
-    return [Element(("established",), values)]
+    return [Element(("established",), values, {})]
 
 
 def _is_v6(service: Values) -> bool:

@@ -223,7 +223,7 @@ def check(
 
 def _check_replay(source: Source, element: Element, most_bytes: int, backend: str | None) -> None:
     """A replay has a capture, and nothing that its frames would have to be made for. Fills in its defaults."""
-    at, stream, written = element.at, element.values, _written(source, element.at)
+    at, stream, written = element.at, element.values, element.written
     if stream.get("pcap") is None:
         for key in ("pcap_source", "pcap_others"):
             if stream.get(key):
@@ -248,7 +248,7 @@ def _check_replay(source: Source, element: Element, most_bytes: int, backend: st
 def check_paced(source: Source, streams: Sequence[Element], measure: MeasureKind) -> None:
     """Frames fall due in one way, and in none where the measure has its own."""
     for element in streams:
-        if measure.paces and element.values.get("pcap") and "arrivals" not in _written(source, element.at):
+        if measure.paces and element.values.get("pcap") and "arrivals" not in element.written:
             del element.values["arrivals"]
         frames, arrivals = element.values.get("burst_frames", 1), element.values.get("arrivals", "steady")
         if frames > 1 and arrivals != "steady":
@@ -261,7 +261,7 @@ def check_paced(source: Source, streams: Sequence[Element], measure: MeasureKind
 
 def _settle(source: Source, element: Element, layers: Layers, most_bytes: int, backend: str | None) -> None:
     """What follows from the headers: the model's fields, sizes, and the order of what varies."""
-    at, stream, written = element.at, element.values, _written(source, element.at)
+    at, stream, written = element.at, element.values, element.written
     is_plain, frame = _is_plain(stream, layers, written), placed(layers)
     varied, ends = varied_of(frame), frame[0].fields
     stream |= {"eth_src": ends["src"].template, "eth_dst": ends["dst"].template}
@@ -326,17 +326,9 @@ def _not_live(stream: Values, varied: Mapping[str, FieldValues], written: Mappin
             yield f"{name} or {other} to vary, not both, which share a byte"
 
 
-def _written(source: Source, at: Path) -> Mapping[str, Any]:
-    """The element of an array as it stands in the file."""
-    table: Any = source.data
-    for part in at:
-        table = table[part]
-    return table if isinstance(table, dict) else {}
-
-
 def _layers_of(source: Source, element: Element) -> Layers:
     """The headers of a stream's frames with what must be in each; none where a problem was noted."""
-    at, stream, written = element.at, element.values, _written(source, element.at)
+    at, stream, written = element.at, element.values, element.written
     before = len(source.problems)
     keys = {key: stream.get(key) for key in KEYS if key in written}
     if None in keys.values() or ("layers" in written and "layers" not in stream):

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from pathlib import Path as FilePath
-from typing import Any
 
 from pinchpoint.keys.lexical import Path
 from pinchpoint.keys.reader import Element, Reader, Values, refuse_doubles
@@ -122,12 +121,9 @@ def _listed(source: Source, points: Sequence[Element], values: Values, quick: bo
 
 
 def _point_setting(source: Source, point: Element) -> Setting:
-    table: Any = source.data
-    for part in point.at:
-        table = table[part]
     own = [key.name for key in sweep_keys.POINT.keys]
     changes = []
-    for name, value in table.items():
+    for name, value in point.written.items():
         at = (*point.at, name)
         if source.is_full:
             break

@@ -1,6 +1,5 @@
 """A switch in service is found by its run directory; whatever is wrong there is said, and nothing is changed."""
 
-import json
 from pathlib import PurePosixPath
 
 import pytest
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 from pinchpoint.account.ledger import places
 from pinchpoint.dut.ovs import in_service as attached
 from pinchpoint.dut.ovs.hops import in_service
-from pinchpoint.dut.ovs.in_service import InService, PortsInService, _interface_types, attach
+from pinchpoint.dut.ovs.in_service import InService, PortsInService, _datapath, attach
 from pinchpoint.dut.ovs.kinds import PortKind, by_counters, is_counted_elsewhere, kind_of, kinds_of
 from pinchpoint.dut.ovs.spec import Datapath
 from pinchpoint.host.interface import CommandFailed, prefix
@@ -120,6 +119,7 @@ def test_ports_are_read_by_name_with_their_kinds_and_those_that_the_main_thread_
         "ovs/rxq/main/br0/0/enabled": 1.0,
     }
     assert found.names() == ("h1b1", "h1a1"), "without the bridge's own"
+    assert list(found.types) == list(TYPES.values())
     assert "--names" in host.asked[0]
 
 
@@ -188,14 +188,23 @@ def test_a_namespace_is_entered_by_its_name_or_by_the_file_of_a_process():
     assert prefix(None, None) == []
 
 
-def test_types_of_interfaces_are_read_from_the_database():
-    table = {"headings": ["type"], "data": [["dpdkvhostuserclient"], [""]]}
-    assert list(_interface_types(json.dumps(table))) == ["dpdkvhostuserclient", ""]
+@pytest.mark.parametrize(
+    ("shown", "types", "other_config", "datapath"),
+    [
+        ("netdev@ovs-netdev:", ["internal", "dpdkvhostuserclient"], None, Datapath.DPDK),
+        ("netdev@ovs-netdev:", ["internal", "afxdp-nonpmd"], None, Datapath.AF_XDP),
+        ("netdev@ovs-netdev:", ["internal", ""], None, Datapath.AF_PACKET),
+        ("system@ovs-system:", ["internal", ""], ["map", [["hw-offload", "true"]]], Datapath.TC),
+        ("system@ovs-system:", ["internal", ""], ["map", [["hw-offload", "false"]]], Datapath.KERNEL),
+        ("system@ovs-system:", ["internal", ""], ["map", []], Datapath.KERNEL),
+    ],
+)
+def test_the_datapath_follows_from_what_the_database_says(shown, types, other_config, datapath):
+    class Control:
+        def call(self, command):
+            return shown
 
-
-@given(st.one_of(st.text(max_size=200), st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps)))
-def test_hostile_tables_have_no_types(text):
-    assert all(isinstance(kind, str) for kind in _interface_types(text))
+    assert _datapath(Control(), types, other_config) is datapath
 
 
 @pytest.mark.parametrize("datapath", Datapath)

@@ -17,7 +17,7 @@ from pinchpoint.dut.attach import by_veth, foundation, port_graph, veths
 from pinchpoint.dut.device import Attachment, Bench, Device, Keys, Pages, RawScenario, Seen, Types, dut_of, programs
 from pinchpoint.dut.dpvs import live
 from pinchpoint.dut.dpvs.live import DpvsLive, Tools
-from pinchpoint.dut.program import detached
+from pinchpoint.dut.program import control_cpu, detached
 from pinchpoint.dut.services import Option, Services
 from pinchpoint.host.interface import Host
 from pinchpoint.keys import kinds
@@ -78,7 +78,7 @@ class DpvsBench(Bench):
 
     def facts(self) -> Mapping[str, str]:
         """Where its two threads poll."""
-        control = self._control()
+        control = control_cpu(self.scenario, dut_of(self.scenario, DpvsDut).control_cpu)
         shared = ", which the engine uses too" if control in self.scenario.engine.cpus else ""
         return {"DPVS polls": f"worker on CPU {self.scenario.dut.cpus[0]}, master on CPU {control}{shared}"}
 
@@ -92,14 +92,11 @@ class DpvsBench(Bench):
         folder = PurePosixPath(dut_of(self.scenario, DpvsDut).program or f"/{PROGRAM}").parent
         return Tools(self.places.host, f"{folder}/dpip", f"{folder}/ipvsadm", self._file("ipc"))
 
-    def _control(self) -> int:
-        cpu = dut_of(self.scenario, DpvsDut).control_cpu
-        return self.scenario.engine.cpus[0] if cpu is None else cpu
-
     def _daemon(self) -> Daemon:
         places, dut = self.places, dut_of(self.scenario, DpvsDut)
         own = ("-c", self._file("conf"), "-p", self._file("own-pid"), "-x", self._file("ipc"))
-        eal = ("--lcores", f"0@{self._control()},1@{dut.cpus[0]}", "--no-pci", "--no-huge", "-m", str(dut.memory_mb))
+        lcores = f"0@{control_cpu(self.scenario, dut.control_cpu)},1@{dut.cpus[0]}"
+        eal = ("--lcores", lcores, "--no-pci", "--no-huge", "-m", str(dut.memory_mb))
         vdevs = (f"--vdev=net_af_packet{n},iface={port.name}" for n, port in enumerate(self.scenario.ports))
         argv = (dut.program or PROGRAM, *own, "--", *eal, f"--file-prefix={places.bench_id}", *vdevs)
         folder = (("RUNTIME_DIRECTORY", str(places.directory)),)

@@ -128,15 +128,6 @@ def what_is_wrong(host: Machine, path: str, datapath: Datapath) -> str:
     return ""
 
 
-def program_facts(scenario: Scenario, host: Machine) -> Mapping[str, str]:
-    """The program's path, version and SHA-256, under a name that no other program of the run has."""
-    path = made.program(scenario, host)
-    own = spec(scenario).vswitchd is not None
-    name = f"switch {path} program" if own else f"switch program for {spec(scenario).datapath}"
-    digest = host.run(["sha256sum", path]).split()[0]
-    return {name: f"{path}: {told_version(host, path)}, sha256 {digest}"}
-
-
 # Switch, engine and their removal; DPDK also takes and clears its hugepages.
 _STANDING_S = {Datapath.DPDK: 4.5, Datapath.AF_XDP: 4.0, Datapath.AF_PACKET: 3.0} | dict.fromkeys(IN_KERNEL, 3.0)
 _YOUNG_S = 8.0  # until a guest's kernel has run for long enough
@@ -164,8 +155,12 @@ class OvsBench(device.Bench):
         return replace(end, netns=self.places.dut_netns) if kind in MADE_BY_SWITCH else end
 
     def facts(self) -> Mapping[str, str]:
-        """The program's path, version and hash."""
-        return program_facts(self.scenario, self.places.outside)
+        """The program's path, version and SHA-256, under a name that no other program of the run has."""
+        host, dut = self.places.outside, spec(self.scenario)
+        path = made.program(self.scenario, host)
+        name = f"switch program for {dut.datapath}" if dut.vswitchd is None else f"switch {path} program"
+        digest = host.run(["sha256sum", path]).split()[0]
+        return {name: f"{path}: {told_version(host, path)}, sha256 {digest}"}
 
     def refusal(self, error: CommandFailed) -> PinchpointError | None:
         """A refused rule, with its place in the scenario, or ports that it does not have."""

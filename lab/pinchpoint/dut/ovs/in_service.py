@@ -3,8 +3,7 @@
 What is configured may change while it is read: bridges, ports and their types are asked for at each reading.
 """
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import PurePosixPath
 
@@ -22,7 +21,7 @@ from pinchpoint.dut.ovs.collectors import (
 )
 from pinchpoint.dut.ovs.kinds import KIND, OWN_PORT, POLLED, PortKind, is_counted_elsewhere, kind_of
 from pinchpoint.dut.ovs.live import threads
-from pinchpoint.dut.ovs.ovn import LOGICAL, LogicalFlows, integration_bridge, logical_port
+from pinchpoint.dut.ovs.ovn import LOGICAL, LogicalFlows, integration_bridge, logical_port, pairs
 from pinchpoint.dut.ovs.places import Appctl, Ovsdb, OvsPlaces, Unixctl, UnixctlError, patience, selected
 from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath
 from pinchpoint.dut.watching import Attached
@@ -103,6 +102,11 @@ class PortsInService(Collector):
         """As last read."""
         return tuple(self._bridges)
 
+    @property
+    def types(self) -> Collection[str]:
+        """Of their interfaces, as last read."""
+        return self._types.values()
+
     def _ask_database(self) -> None:
         with Ovsdb(self._places.host, self._places.database) as database:
             ports = selected("Interface", "name", "type", "external_ids")
@@ -173,11 +177,15 @@ def attach(place: str | None, host: Host) -> Attached:
     control = Unixctl(host, _control(places, pidfile, pid))
     version = control.call("version").splitlines()
     ports = PortsInService(places)
-    names, datapath, netns = ports.names(), _datapath(places, control), _network(host, pid)
-    ovn = integration_bridge(_asked(places, "--format=json", "--columns=external_ids", "list", "Open_vSwitch"))
+    names, netns = ports.names(), _network(host, pid)
+    with Ovsdb(host, places.database) as database:
+        wanted = selected("Open_vSwitch", "external_ids", "other_config")
+        own = next(iter(database.transact([wanted], patience())[0]["rows"]), {})
+    datapath = _datapath(control, ports.types, own.get("other_config"))
+    ovn = integration_bridge(own.get("external_ids"))
     rules = RulesInService(control, places, ports, LogicalFlows(places, ovn, _VERSIONS))
-    database = DatabaseInService(host, places.database)
-    collectors: list[Collector] = [rules, database, *of_datapath(control, MOST_FLOWS)]
+    watched = DatabaseInService(host, places.database)
+    collectors: list[Collector] = [rules, watched, *of_datapath(control, MOST_FLOWS)]
     if datapath is Datapath.TC:
         collectors.append(TcFilters(host, netns, names))
     collectors.append(Queues(host, netns, "dut"))
@@ -225,33 +233,11 @@ def _network(host: Host, pid: int) -> str | None:
     return None if is_own else path
 
 
-def _asked(places: OvsPlaces, *words: str) -> str:
-    argv = ("ovs-vsctl", f"--db={places.database}", "--timeout=10", "--no-wait", *words)
-    try:
-        return places.ask(*argv)
-    except CommandFailed as error:
-        raise DutError(f"{places.directory}: the switch's database does not answer: {error.output}") from error
-
-
-def _datapath(places: OvsPlaces, control: Unixctl) -> Datapath:
-    """How most of its ports are attached: what decides where frames are counted."""
+def _datapath(control: Unixctl, types: Collection[str], other_config: object) -> Datapath:
+    """How most of its ports are attached: what decides where frames are counted; `types` are those of interfaces."""
     if not control.call("dpctl/show").startswith("netdev@"):
-        offloads = _asked(places, "--if-exists", "get", "Open_vSwitch", ".", "other_config:hw-offload")
-        return Datapath.TC if offloads.strip().strip('"') == "true" else Datapath.KERNEL
-    types = set(_interface_types(_asked(places, "--format=json", "--columns=type", "list", "Interface")))
+        return Datapath.TC if pairs(other_config).get("hw-offload") == "true" else Datapath.KERNEL
     for begin, datapath in POLLED.items():
         if any(interface_type.startswith(begin) for interface_type in types):
             return datapath
     return Datapath.AF_PACKET
-
-
-def _interface_types(text: str) -> Iterator[str]:
-    """The interface types in a table that ovs-vsctl printed as JSON; none from any other text."""
-    try:
-        table = json.loads(text)
-    except ValueError:
-        return
-    rows = table.get("data", ()) if isinstance(table, dict) else ()
-    for row in rows if isinstance(rows, list) else ():
-        if isinstance(row, list) and row and isinstance(row[0], str):
-            yield row[0]

@@ -5,7 +5,6 @@ the first 32 bits of the UUID of the logical flow that it was made of. The south
 seldom on the host itself. Where it is, it is read; elsewhere the cookie is what `ovn-sbctl lflow-list` takes.
 """
 
-import json
 import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -45,16 +44,10 @@ def logical_names(seen: Mapping[str, float]) -> dict[str, str]:
     return {port: logical for port, _, logical in words}
 
 
-def integration_bridge(table: str) -> str:
-    """The bridge of ovn-controller, by what `ovs-vsctl --format=json --columns=external_ids list Open_vSwitch` prints.
-
-    Empty on a host without it.
-    """
-    with suppress(ValueError, KeyError, TypeError, IndexError):
-        ids = pairs(json.loads(table)["data"][0][0])
-        if "ovn-remote" in ids:
-            return ids.get("ovn-bridge", _DEFAULT_BRIDGE)
-    return ""
+def integration_bridge(external_ids: object) -> str:
+    """The bridge of ovn-controller, by that column of the switch's own row; empty on a host without it."""
+    ids = pairs(external_ids)
+    return ids.get("ovn-bridge", _DEFAULT_BRIDGE) if "ovn-remote" in ids else ""
 
 
 class LogicalFlows:

@@ -20,6 +20,7 @@ from pinchpoint.keys import kinds
 from pinchpoint.keys.lexical import Path
 from pinchpoint.keys.reader import Element, Values, refuse_doubles
 from pinchpoint.keys.source import Source, show
+from pinchpoint.model import headers
 from pinchpoint.model.scenario import Batch, Mode
 
 _OF_BRIDGES = re.compile(r"to-.*|br[0-9]+")
@@ -394,7 +395,7 @@ def _series_problem(name: str, ports: Collection[str], last: int) -> str:
     what = "number" if kind == "u16" else "address"
     try:
         first = _first(kind, value)
-    except kinds.MismatchError:
+    except ValueError:
         return f"{{{name}}} has no valid {what}"
     return f"{{{name}}} runs past the last {what} at i = {last:,}" if first + last > _HIGHEST[kind] else ""
 
@@ -405,7 +406,9 @@ def _unknown(name: str, known: Collection[str]) -> str:
 
 
 def _first(kind: str, value: str) -> int:
-    if kind == "u16":
-        kinds.check(_NUMBER.fullmatch(value) is not None and int(value) <= _HIGHEST[kind])
-        return int(value)
-    return kinds.ipv4_address(value) if kind == "ipv4" else kinds.mac_address(value)
+    """Raises ValueError."""
+    if kind != "u16":
+        return (headers.IPV4 if kind == "ipv4" else headers.MAC).number(value)
+    if not _NUMBER.fullmatch(value) or int(value) > _HIGHEST[kind]:
+        raise ValueError(value)
+    return int(value)

@@ -399,7 +399,7 @@ ARP_RESPONDER = Table("arp_responder", "Addresses for which a bridge itself answ
     "table 0 each.", (
     Key("bridge", _A_BRIDGE, "The bridge that answers.", FIRST_BRIDGE),
     Key("ipv4", kinds.ipv4_range(), "The addresses."),
-    Key("mac", kinds.mac(unicast=True), "The answer."),
+    Key("mac", kinds.mac(), "The answer."),
 ), at_most=64)  # fmt: skip
 
 MIRROR = Table("mirror", "Copies of a bridge's frames for one of its ports.", (

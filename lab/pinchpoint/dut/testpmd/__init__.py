@@ -18,7 +18,7 @@ from pinchpoint.bench.resource import AnyResource, Daemon
 from pinchpoint.dut import checks, device
 from pinchpoint.dut.attach import by_dpdk, foundation, pages_of, port_graph
 from pinchpoint.dut.device import Attachment, Freezing, Keys, Pages, RawScenario, Seen, Types, dut_of, programs
-from pinchpoint.dut.program import await_start, detached, kept_log
+from pinchpoint.dut.program import await_start, control_cpu, detached, kept_log
 from pinchpoint.host.interface import Host
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Unset
@@ -82,7 +82,7 @@ class TestpmdBench(device.Bench):
 
     def daemon(self) -> Daemon:
         """Its process."""
-        places, control = self.places, _control_cpu(self.scenario)
+        places, control = self.places, control_cpu(self.scenario, dut_of(self.scenario, TestpmdDut).control_cpu)
         folder = (("RUNTIME_DIRECTORY", str(places.directory)),)
         argv = (PROGRAM, *self._words(control))
         # DPDK moves only the forwarding threads off the CPU.
@@ -104,11 +104,6 @@ class TestpmdBench(device.Bench):
 
     def _memif(self, port: str) -> str:
         return f"socket={self.places.directory}/memif-{port}.sock,socket-abstract=no"
-
-
-def _control_cpu(scenario: Scenario) -> int:
-    asked = dut_of(scenario, TestpmdDut).control_cpu
-    return scenario.engine.cpus[0] if asked is None else asked
 
 
 def ask(host: Host, path: str, command: str) -> Any:
