@@ -149,11 +149,7 @@ def check(source: Source, device: Device, tables: ByTable, arrays: Arrays) -> No
         _check_standing(source, device, measure, tables, arrays)
     _check_ports(source, service, arrays["port"])
     mode = service.get("mode")
-    if mode == Mode.FULL_NAT and service.get("local") is None:
-        source.problem(("service", "local"), 'missing; mode = "full-nat" needs addresses that backends see')
-    for key in ("local", "local_ports"):
-        if mode != Mode.FULL_NAT and service.get(key) is not None:
-            source.problem(("service", key), f'expected none with mode = "{mode}"')
+    _check_local(source, service)
     _check_families(source, device, service, arrays["backend"])
     if tables.get(measure, {}).get("programs"):
         _check_programs(source, measure, service)
@@ -163,6 +159,16 @@ def check(source: Source, device: Device, tables: ByTable, arrays: Arrays) -> No
         _check_direct(source, measure, tables, arrays["backend"])
     _check_once(source, arrays["backend"])
     check_addresses(source, service, arrays["backend"])
+
+
+def _check_local(source: Source, service: Values) -> None:
+    """Only full NAT has addresses of the balancer's own that backends see."""
+    mode = service.get("mode")
+    if mode == Mode.FULL_NAT and service.get("local") is None:
+        source.problem(("service", "local"), 'missing; mode = "full-nat" needs addresses that backends see')
+    for key in ("local", "local_ports"):
+        if mode != Mode.FULL_NAT and service.get(key) is not None:
+            source.problem(("service", key), f'expected none with mode = "{mode}"')
 
 
 def _check_beside(source: Source, measure: str, service: Values) -> None:
@@ -266,11 +272,11 @@ def _check_datagrams(source: Source, device: Device, measure: str, tables: ByTab
     asks = tables.get(measure, {})
     if asks.get("event") == "reset":
         source.mismatch((measure, "event"), f'another with service.transport = "{udp}"', "reset")
-    for key, only in _ONE_REQUEST.items():
-        if (written := lookup(source.data, (measure, key))) not in (None, only):
-            source.mismatch((measure, key), f'{show(only)} with service.transport = "{udp}"', written)
+    for key, value in _ONE_REQUEST.items():
+        if (written := lookup(source.data, (measure, key))) not in (None, value):
+            source.mismatch((measure, key), f'{show(value)} with service.transport = "{udp}"', written)
         elif key in asks:
-            asks[key] = only
+            asks[key] = value
 
 
 def _check_once(source: Source, backends: Sequence[Element]) -> None:

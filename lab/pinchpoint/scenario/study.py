@@ -11,6 +11,7 @@ from pathlib import Path as FilePath
 from pinchpoint.keys.kinds import MismatchError
 from pinchpoint.keys.reader import Element, Reader
 from pinchpoint.keys.source import CHANGED, Change, Source, key_at, key_path, near_key, read_text, show
+from pinchpoint.measure import registry as measures
 from pinchpoint.model import former
 from pinchpoint.model.errors import InputError, choices
 from pinchpoint.model.scenario import Level, Sweep
@@ -118,7 +119,9 @@ def _takes(source: Source, change: Change) -> bool:
     if taken is None or not source.holds(change.at):
         return False
     is_there, measure = taken[0].name.partition(".")[0] in source.data, source.data.get("measure", "rates")
-    is_read = taken[0].is_read_by(measure, is_there) and (change.at != ("sweep", "relative") or measure == "rates")
+    is_read = taken[0].is_read_by(measure, is_there) and (
+        change.at != ("sweep", "relative") or measures.is_search(measure)
+    )
     return is_read and (change.at[0] != "sweep" or "sweep" in source.data)
 
 

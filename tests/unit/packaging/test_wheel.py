@@ -76,9 +76,8 @@ def test_a_signal_ends_both_scripts_by_way_of_what_they_undo(tmp_path):
 def test_libpcap_is_built_without_what_the_wheel_does_not_carry_and_the_wheel_says_which_glibc_it_asks_for():
     text = (PACKAGING / "build-wheel").read_text()
     assert {"--without-dpdk", "--without-libnl", "--disable-rdma", "--disable-dbus"} <= set(text.split())
-    tag = re.search(r"^glibc=\$\((.*)\)$", text, re.MULTILINE)[1]
-    made = subprocess.run(["sh", "-c", tag], capture_output=True, text=True, timeout=60, check=True).stdout
-    assert re.fullmatch(r"\d+_\d+\n", made)
+    assert "glibc=$(getconf GNU_LIBC_VERSION" in text
+    assert "--compatibility manylinux_$glibc" in text
 
 
 def test_every_driver_that_the_page_names_is_linked_into_the_wheel():

@@ -58,7 +58,7 @@ def test_a_number_that_was_refused_stands_as_its_ends() -> None:
     (view,) = curve_views([drawn], None)
     cell = view.rows[1].cells["NDR"]
     assert (cell.text, cell.spread, cell.mark) == ("1.00 to 4.00 Mpps", "no number", "between")
-    assert "line-ew-open" in str(view.panels[0].figure) and "somewhere within" in view.panels[0].about
+    assert "line-ew-open" in str(view.panels[0].figure) and "no number was published" in view.panels[0].about
 
 
 def test_a_refused_number_is_a_word_with_its_reason() -> None:

@@ -1,3 +1,4 @@
+use super::pool::{ETHERNET_HEADER, MAX_MTU, ROOMS, rooms};
 use super::*;
 use std::cell::Cell;
 use std::collections::BTreeMap;

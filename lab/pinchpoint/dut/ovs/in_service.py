@@ -6,6 +6,7 @@ What is configured may change while it is read: bridges, ports and their types a
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import PurePosixPath
+from typing import Any
 
 from pinchpoint.dut.ovs import text as ovs_text
 from pinchpoint.dut.ovs.collectors import (
@@ -180,7 +181,7 @@ def attach(place: str | None, host: Host) -> Attached:
     names, netns = ports.names(), _network(host, pid)
     with Ovsdb(host, places.database) as database:
         wanted = selected("Open_vSwitch", "external_ids", "other_config")
-        own = next(iter(database.transact([wanted], patience())[0]["rows"]), {})
+        own: Mapping[str, Any] = next(iter(database.transact([wanted], patience())[0]["rows"]), {})
     datapath = _datapath(control, ports.types, own.get("other_config"))
     ovn = integration_bridge(own.get("external_ids"))
     rules = RulesInService(control, places, ports, LogicalFlows(places, ovn, _VERSIONS))
