@@ -23,7 +23,7 @@ class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Layer(_Part, frozen=True):
     """A header and the values that were given."""
 
-    kind: Literal["Ether", "Dot1Q", "IP", "IPv6", "UDP", "TCP", "ICMP", "VXLAN", "Raw"]
+    kind: Literal["Ether", "Dot1Q", "MPLS", "IP", "IPv6", "UDP", "TCP", "ICMP", "VXLAN", "Raw"]
     values: dict[Word, Value]
 
 

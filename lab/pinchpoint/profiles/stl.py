@@ -93,8 +93,8 @@ class Layer:
         return stack
 
     def own_bytes(self) -> int:
-        """Bytes of this header alone."""
-        return self.header_bytes
+        """Bytes of this header alone, with its options."""
+        return self.header_bytes + len(self.args.get("options") or "") // 2
 
 
 def _as_layer(other: Any) -> Layer:
@@ -123,11 +123,18 @@ def _layer(name: str, header_bytes: int, **fields: Any) -> type[Layer]:
     return type(name, (Layer,), {"header_bytes": header_bytes, "fields": fields})
 
 
+def _options(data: bytes | str = b"") -> str:
+    """Options of IPv4 as a header has them: hexadecimal digits of a multiple of four bytes (RFC 791, 3.1)."""
+    content = data.encode("latin-1") if isinstance(data, str) else bytes(data)
+    return (content + bytes(-len(content) % 4)).hex()
+
+
 _IP: Final = {"src": "127.0.0.1", "dst": "127.0.0.1", "ttl": 64, "tos": 0, "id": 1, "flags": 0, "proto": 17}
 LAYERS: Final = (
     _layer("Ether", 14, dst="", src="", type=0x0800),  # IEEE 802.3
     _layer("Dot1Q", 4, vlan=1, prio=0, id=0, type=0x0800),  # IEEE 802.1Q
-    _layer("IP", 20, **_IP, len=None, chksum=None),  # RFC 791
+    _layer("MPLS", 4, label=3, cos=0, s=0, ttl=0),  # RFC 3032
+    _layer("IP", 20, **_IP, len=None, chksum=None, options=""),  # RFC 791
     _layer("IPv6", 40, src="::1", dst="::1", hlim=64, tc=0, fl=0, nh=17, plen=None),  # RFC 8200
     _layer("UDP", 8, sport=53, dport=53, len=None, chksum=None),  # RFC 768
     _layer("TCP", 20, sport=20, dport=80, seq=0, ack=0, flags="S", window=8192, chksum=None),  # RFC 9293, no options
@@ -135,6 +142,10 @@ LAYERS: Final = (
     _layer("VXLAN", 8, vni=0, flags=8),  # RFC 7348
     Raw,
 )
+PACKETS: Final[Mapping[str, Any]] = {
+    **{layer.__name__: layer for layer in LAYERS}, "IPOption": _options, "DNS": lambda: Raw(bytes(12)),
+}  # fmt: skip
+"""What a profile finds in scapy, by name. Of DNS a header without questions, as payload (RFC 1035, 4.1.1)."""
 
 
 def profile_line() -> int:
@@ -317,6 +328,7 @@ class STLVM(Recorded):
         "write_mask": STLVmWrMaskFlowVar,
         "repeatable_random_var": STLVmFlowVarRepeatableRandom,
     }
+    renamed: ClassVar[Mapping[str, str]] = {"repeatable_random_var fv_name": "name", "write_mask add_val": "add_value"}
 
     def __init__(self) -> None:
         super().__init__()
@@ -325,7 +337,12 @@ class STLVM(Recorded):
     def __getattr__(self, name: str) -> Any:
         if name not in self.methods:
             raise AttributeError(f"'STLVM' object has no attribute {name!r}")
-        return lambda *values, **named: self.instructions.append(self.methods[name](*values, **named))
+
+        def call(*values: Any, **named: Any) -> None:
+            arguments = {self.renamed.get(f"{name} {key}", key): value for key, value in named.items()}
+            self.instructions.append(self.methods[name](*values, **arguments))
+
+        return call
 
     def fix_chksum(self, offset: Any = "IP") -> None:
         """Right checksums, as all are."""
@@ -367,7 +384,29 @@ STLTXSingleBurst: Final = _call(Mode, "STLTXSingleBurst", "single burst", total_
 STLTXMultiBurst: Final = _call(Mode, "STLTXMultiBurst", "bursts", pkts_per_burst=1, ibg=0.0, count=1, **Mode.rates)
 # Counts and latency of a stream: the engine always has them.
 STLFlowStats: Final = _call(Recorded, "STLFlowStats", pg_id=..., vxlan=False)
-STLFlowLatencyStats: Final = _call(Recorded, "STLFlowLatencyStats", pg_id=..., vxlan=False)
+STLFlowLatencyStats: Final = _call(Recorded, "STLFlowLatencyStats", pg_id=..., vxlan=False, ieee_1588=False)
+STLTaggedPktGroup: Final = _call(Recorded, "STLTaggedPktGroup", tpgid=...)
+
+
+class CTRexVmInsFixHwCs:
+    """Which checksum a card fills in: all are right here."""
+
+    L4_TYPE_UDP, L4_TYPE_TCP, L4_TYPE_IP = 11, 13, 17
+
+
+def _packed(text: str) -> bytes:
+    """The bytes of an IPv4 address. Raises STLError."""
+    try:
+        return ipaddress.IPv4Address(text).packed
+    except ValueError as error:
+        raise STLError(str(error)) from error
+
+
+def _is_valid(text: str) -> bool:
+    try:
+        return bool(_packed(text))
+    except STLError:
+        return False
 
 
 class STLStreamDstMAC:
@@ -432,11 +471,15 @@ class STLError(Exception):
 
 _OFFERED: Final = (
     STLVmFlowVar, STLVmFlowVarRepeatableRandom, STLVmTupleGen, STLVmWrFlowVar, STLVmWrMaskFlowVar, STLVmTrimPktSize,
-    STLVmFixIpv4, STLVmFixChecksumHw, STLScVmRaw, STLVM, STLPktBuilder, STLStreamDstMAC,
-    STLTXCont, STLTXSingleBurst, STLTXMultiBurst, STLFlowStats, STLFlowLatencyStats, STLStream, STLProfile, STLError,
+    STLVmFixIpv4, STLVmFixChecksumHw, CTRexVmInsFixHwCs, STLScVmRaw, STLVM, STLPktBuilder, STLStreamDstMAC,
+    STLTXCont, STLTXSingleBurst, STLTXMultiBurst, STLFlowStats, STLFlowLatencyStats, STLTaggedPktGroup, STLStream,
+    STLProfile, STLError,
 )  # fmt: skip
 NAMES: Final[Mapping[str, Any]] = {
-    **{layer.__name__: layer for layer in LAYERS},
+    **PACKETS,
+    "is_valid_ipv4": _is_valid,
+    "is_valid_ipv4_ret": _packed,
+    "ipv4_str_to_num": partial(int.from_bytes, byteorder="big"),
     **{kind.__name__: kind for kind in _OFFERED},
     **{name: partial(_refuse, name) for name in _REFUSED},
     **{f"STLStreamDstMAC_{name}": getattr(STLStreamDstMAC, name) for name in ("CFG_FILE", "PKT", "ARP")},

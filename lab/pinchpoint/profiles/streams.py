@@ -21,22 +21,39 @@ from pinchpoint.engine.process import find_engine
 from pinchpoint.engine.streams import StreamRequest
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.model.errors import InputError
-from pinchpoint.model.headers import FCS_BYTES, FLAGS, MOST_FLOWS, SHORTEST_BYTES, SIGNATURE_BYTES, mixes_groups
+from pinchpoint.model.headers import (
+    FCS_BYTES,
+    FLAGS,
+    MOST_FLOWS,
+    MOST_LISTED,
+    SHORTEST_BYTES,
+    SIGNATURE_BYTES,
+    mixes_groups,
+)
 from pinchpoint.model.units import wire_bits
 from pinchpoint.profiles.declared import Layer, MaskedWrite, Stream, Trim, Tuple, Variable, Write
-from pinchpoint.profiles.fields import FIELDS, HEADER_BYTES, FieldNumbers, key_in, place, row_of
+from pinchpoint.profiles.fields import (
+    FIELDS,
+    HEADER_BYTES,
+    IN_LAYERS,
+    FieldNumbers,
+    header_bytes,
+    key_in,
+    place,
+    row_of,
+)
 from pinchpoint.profiles.stl import ProfileLineError
 
 MOST_DRAWN: Final = 65_536  # random numbers before they repeat
 LARGEST_BYTES: Final = 9022  # of a frame that plain devices take
 _STACK: Final = re.compile(
-    r"(?:Ether(?:/Dot1Q)*/(?:IPv6|IP)/UDP/VXLAN/)?Ether(?:/Dot1Q)*"
+    r"(?:Ether(?:/Dot1Q)*/(?:IPv6|IP)/UDP/VXLAN/)?Ether(?:/Dot1Q)*(?:/MPLS)*"
     r"(?:/IP/ICMP|(?:/(?:(?:IP/)?IPv6|IP)(?:/(?:UDP|TCP))?)?)"
 )
-_EXPECTED: Final = "expected Ether, perhaps Dot1Q, IP, IPv6 or both, then UDP, TCP or ICMP; or that in VXLAN"
+_EXPECTED: Final = "expected Ether, perhaps Dot1Q and MPLS, IP, IPv6 or both, then UDP, TCP or ICMP; or that in VXLAN"
 _LENGTHS: Final = frozenset({"IP.len", "IPv6.plen", "UDP.len"})  # which follow a packet's size
 _FLAGS: Final = {"F": "fin", "S": "syn", "R": "rst", "P": "psh", "A": "ack", "U": "urg", "E": "ece", "C": "cwr"}
-_ETHER_TYPES: Final = {"Dot1Q": 0x8100, "IP": 0x0800, "IPv6": 0x86DD}
+_ETHER_TYPES: Final = {"Dot1Q": 0x8100, "MPLS": 0x8847, "IP": 0x0800, "IPv6": 0x86DD}
 _PROTOCOLS: Final = {"UDP": 17, "TCP": 6, "ICMP": 1}
 _CARRIED: Final = {**_PROTOCOLS, "IPv6": 41}  # RFC 4213
 _VXLAN_PORT: Final = 4789  # RFC 7348, 8
@@ -83,7 +100,7 @@ def _stream(number: int, declared: Stream) -> Wanted:
     if not _STACK.fullmatch(stack):
         raise ProfileLineError(declared.line, f"{stack}: not supported: {_EXPECTED}")
     asked = max(SHORTEST_BYTES, declared.bytes + FCS_BYTES)
-    least = sum(HEADER_BYTES[kind] for kind in kinds) + SIGNATURE_BYTES + FCS_BYTES
+    least = sum(map(header_bytes, declared.layers)) + SIGNATURE_BYTES + FCS_BYTES
     frame = min(max(asked, least), LARGEST_BYTES)
     notes = list(_course(declared))
     if frame > asked:
@@ -91,18 +108,20 @@ def _stream(number: int, declared: Stream) -> Wanted:
     if frame < asked:
         notes.append(f"frames of {asked} bytes there; here the largest that most devices take")
     notes += _differences(declared, kinds)
+    values = _values(declared)
     base = Wanted(
-        str(declared.name or f"stream {number + 1}"), frame, declared.unit, declared.rate, _values(declared),
+        str(declared.name or f"stream {number + 1}"), frame, declared.unit, declared.rate, values,
         flags=_flags(declared), notes=notes, burst=declared.burst,
         gap_s=0.0 if declared.unit == "percentage" else declared.gap_us * 1e-6,
-        kinds=() if _are_keys(kinds) else kinds,
+        kinds=() if _are_keys(kinds, values) else kinds,
     )  # fmt: skip
     return _sized(_varied(base, declared), declared, least)
 
 
-def _are_keys(kinds: Sequence[str]) -> bool:
-    """Whether keys of [[stream]] say these headers, each once."""
-    return len(set(kinds)) == len(kinds) and kinds[-1] in _PROTOCOLS and not {"IP", "IPv6"} <= set(kinds)
+def _are_keys(kinds: Sequence[str], values: Mapping[str, FieldNumbers]) -> bool:
+    """Whether keys of [[stream]] say these headers, each once, and all of their values."""
+    is_plain = len(set(kinds)) == len(kinds) and kinds[-1] in _PROTOCOLS and not {"IP", "IPv6"} <= set(kinds)
+    return is_plain and IN_LAYERS.keys().isdisjoint(values)
 
 
 def _course(declared: Stream) -> Iterator[str]:
@@ -190,7 +209,9 @@ def _differences(declared: Stream, kinds: Sequence[str]) -> list[str]:
     }  # fmt: skip
     filled = {("IP", "len"), ("IP", "chksum"), ("IPv6", "plen"), ("UDP", "len"), ("TCP", "chksum"), ("ICMP", "chksum")}
     notes = []
-    for layer in declared.layers:
+    for layer, after in pairwise((*declared.layers, None)):
+        assert layer is not None
+        only["MPLS", "s"] = (int(after is None or after.kind != "MPLS"),)  # 1 in the last one (RFC 3032, 2.1)
         for name, value in layer.values.items():
             key = (layer.kind, name)
             if value is None:
@@ -226,11 +247,15 @@ def _varied(base: Wanted, declared: Stream) -> Wanted:
     if pair := next((variable for variable in used.values() if isinstance(variable, Tuple)), None):
         return _of_tuple(replace(base, notes=notes), pair, values, moved, len(used))
     counts = [values[key].repeats for key in moved if values[key].count > 1]
-    flows = math.lcm(*counts)
-    if flows > MOST_FLOWS:
-        repeat = f"the variables repeat after {flows} packets"
-        raise ProfileLineError(declared.line, f"{repeat}, expected at most {MOST_FLOWS}")
+    flows, notes = _cycle(math.lcm(*counts), notes)
     return replace(base, values=values, order=moved, flows=flows, together=len(counts) > 1, notes=notes)
+
+
+def _cycle(packets: int, notes: list[str]) -> tuple[int, list[str]]:
+    """After how many packets a stream repeats, with the note where that is earlier than there."""
+    if packets <= MOST_FLOWS:
+        return packets, notes
+    return MOST_FLOWS, [*notes, f"repeats after {packets} packets there; here after {MOST_FLOWS}"]
 
 
 def _of_variable(variable: Variable | Tuple, written: FieldNumbers) -> Iterator[str]:
@@ -240,6 +265,8 @@ def _of_variable(variable: Variable | Tuple, written: FieldNumbers) -> Iterator[
     begins = {"inc": variable.least, "dec": variable.most}.get(variable.op, variable.first)
     if variable.first not in (None, begins):
         yield f"{variable.name} begins with {variable.first} there, here with the first of its values"
+    if variable.op == "random" and variable.values:
+        yield f"{variable.name} draws from its values there; here they come in turn"
     if written.is_random and not variable.limit:
         yield f"{variable.name} is random there; here {written.drawn} random values repeat"
 
@@ -251,10 +278,10 @@ def _of_tuple(base: Wanted, pair: Tuple, values: Mapping[str, FieldNumbers], mov
         expected = "expected a tuple alone, its ip written to one address, its port to one port at most"
         raise ProfileLineError(pair.line, f"{pair.name}: {expected}")
     product = math.prod(values[key].count for key in moved)
-    flows = min(product, pair.limit_flows or product)
-    if not 1 <= flows <= MOST_FLOWS:
-        raise ProfileLineError(pair.line, f"{pair.name}: {flows} flows, expected 1 to {MOST_FLOWS}: lower limit_flows")
-    return replace(base, values=values, order=[*ips, *ports], flows=flows)
+    flows, notes = _cycle(min(product, pair.limit_flows or product), list(base.notes))
+    if flows < 1:
+        raise ProfileLineError(pair.line, f"{pair.name}: limit_flows {pair.limit_flows}: expected 0 or more")
+    return replace(base, values=values, order=[*ips, *ports], flows=flows, notes=notes)
 
 
 def _written(
@@ -289,7 +316,12 @@ def _written(
         raise ProfileLineError(write.line, f"{where}: random, and its last {behind} bytes are not: not supported")
     key = key_in(row.key, nth)
     base = values[key].first if key in values else row.base
-    written = _moved(numbers, base & ~(mask << shift), shift)
+    if (mask << shift) & (1 << row.low) - 1:
+        raise ProfileLineError(write.line, f"{where}: bits of other fields are written with it: expected a mask")
+    written = _moved(numbers, (base << row.low) & ~(mask << shift), shift)
+    if row.low:
+        listed = tuple(number >> row.low for number in written.listed)
+        written = replace(written, first=written.first >> row.low, step=written.step >> row.low, listed=listed)
     _check_range(write.line, where, key, written)
     return key, written
 
@@ -301,16 +333,24 @@ def _moved(numbers: FieldNumbers, add: int, shift: int) -> FieldNumbers:
 
 
 def _shifted(write: MaskedWrite, numbers: FieldNumbers) -> FieldNumbers:
-    """What a masked write puts into its bytes. Raises ProfileLineError where the mask cuts some numbers off."""
+    """What a masked write puts into its bytes: all numbers, or a list of what the mask leaves of each.
+
+    Raises ProfileLineError where there are too many for a list, or random ones.
+    """
     moved = _moved(_moved(numbers, write.add_value, 0), 0, max(0, write.shift))
     (low, high), lowest = moved.ends, write.mask & -write.mask
     is_run = bool(lowest) and write.mask & (write.mask + lowest) == 0 and write.shift >= 0
     steps = moved.listed or (moved.first, moved.step)
     is_kept = is_run and low >= 0 and high <= write.mask and not any(number % lowest for number in steps)
-    if not is_kept or (numbers.is_random and write.shift):
+    if is_kept and not (numbers.is_random and write.shift):
+        return moved
+    if numbers.is_random or numbers.count > MOST_LISTED:
         told = f"mask {write.mask:#x}, shift {write.shift}: not supported: it cuts values of {low} to {high} off"
-        raise ProfileLineError(write.line, told)
-    return moved
+        raise ProfileLineError(write.line, f"{told}, which are random or more than {MOST_LISTED}")
+    every = numbers.listed or range(numbers.first, numbers.first + numbers.step * numbers.count, numbers.step)
+    left, right = max(0, write.shift), max(0, -write.shift)
+    kept = tuple((number + write.add_value << left >> right) & write.mask for number in every)
+    return FieldNumbers(kept[0], len(kept), listed=kept) if len(set(kept)) > 1 else FieldNumbers(kept[0])
 
 
 def _check_range(line: int, where: str, key: str, written: FieldNumbers) -> None:

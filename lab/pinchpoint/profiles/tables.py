@@ -10,10 +10,10 @@ from pinchpoint.model.errors import InputError
 from pinchpoint.model.headers import HEADERS as OF_STREAMS
 from pinchpoint.model.headers import KEYS
 from pinchpoint.profiles.declared import plain
-from pinchpoint.profiles.fields import HEADERS, VNI
+from pinchpoint.profiles.fields import HEADERS, IN_LAYERS
 from pinchpoint.profiles.streams import Wanted
 
-_OF_LAYERS: Final = {**KEYS, VNI: ("vxlan", "vni")}
+_OF_LAYERS: Final = {**KEYS, **IN_LAYERS}
 LEAST_SHARE, MOST_SHARE = 0.001, 1000.0  # of a [[stream]]
 BENCH: Final = """\
 # No device yet: the ports are joined. Put a device here, or import with --bench SCENARIO.
