@@ -143,6 +143,42 @@ fn what_trex_would_send_differently_is_a_warning() {
 }
 
 #[test]
+fn gaps_bursts_and_addresses_of_ports_are_warnings() {
+    let text = profile("50.0.0.2", ", limit: 1, keep_src_port: true").replace("w: 1", "w: 4")
+        + "  cap_ipg : true\n  mac : [0, 0, 0, 1, 0, 0]\n  tw :\n    levels : 2\n";
+    assert_eq!(
+        stream(&text, &[query()]).warnings,
+        [
+            "cap_ipg \"true\": ignored, gaps of the capture are not kept; frames are sent evenly at \
+             cps x frames per flow",
+            "mac a list of 6: ignored, MAC addresses belong to the ports that send and receive",
+            "w \"4\": ignored, flows follow each other one by one, not in bursts from one client",
+        ]
+    );
+}
+
+#[test]
+fn a_template_has_one_server_or_its_own_pools() {
+    let range = |first: [u8; 4], last: [u8; 4]| AddressRange {
+        first: first.into(),
+        last: last.into(),
+    };
+    let one = ", one_app_server: true, server_addr: 50.0.0.7";
+    let found = stream(&profile("50.0.0.9", one), &[query()]);
+    assert_eq!(found.servers, range([50, 0, 0, 7], [50, 0, 0, 7]));
+    assert_eq!(found.flows, 255, "255 clients of one server");
+    let pools = "    generator_clients :\n      - { name: c1, distribution: seq, ip_start: 16.0.0.1, \
+                 ip_end: 16.0.0.4 }\n    generator_servers :\n      - { name: s1, ip_start: 48.0.0.1, \
+                 ip_end: 48.0.0.2, track_ports: false }\n  cap_info";
+    let text = profile("50.0.0.9", ", client_pool: c1, server_pool: s1");
+    let found = stream(&text.replace("  cap_info", pools), &[query()]);
+    assert_eq!(found.clients, range([16, 0, 0, 1], [16, 0, 0, 4]));
+    assert_eq!(found.servers, range([48, 0, 0, 1], [48, 0, 0, 2]));
+    let unused = profile("50.0.0.9", "").replace("  cap_info", pools);
+    assert_eq!(stream(&unused, &[query()]).clients.count(), 255);
+}
+
+#[test]
 fn keys_that_are_off_need_no_support() {
     let text = profile(
         "50.0.0.2",
@@ -155,10 +191,6 @@ fn keys_that_are_off_need_no_support() {
 fn unsupported_keys_are_named_with_line_and_value() {
     let cases = [
         (
-            ", cap_ipg: true",
-            "cap_info[0].cap_ipg: \"true\": not supported, expected false: gaps of the",
-        ),
-        (
             ", dyn_pyload: [{pkt_id: 1}]",
             "cap_info[0].dyn_pyload: a list of 1: not supported: payloads",
         ),
@@ -166,9 +198,10 @@ fn unsupported_keys_are_named_with_line_and_value() {
             ", plugin_id: 2",
             "cap_info[0].plugin_id: \"2\": not supported, expected 0: plug-ins",
         ),
+        (", one_app_server: true", "cap_info[0].server_addr: missing"),
         (
-            ", server_addr: 1.2.3.4",
-            "cap_info[0].server_addr: \"1.2.3.4\": not supported: servers are taken",
+            ", client_pool: c9",
+            "cap_info[0].client_pool: \"c9\": expected the name of a pool of the generator",
         ),
         (
             ", limits: 4",
@@ -189,11 +222,10 @@ fn unsupported_keys_are_named_with_line_and_value() {
         let expected = format!("p.yaml: line 10: {expected}");
         assert!(found.starts_with(&expected), "{found}");
     }
-    let top = profile("50.0.0.2", "") + "  mac : [0, 0, 0, 1, 0, 0]\n";
+    let top = profile("50.0.0.2", "") + "  src_ipv6 : [0, 0, 0, 1, 0, 0]\n";
     assert_eq!(
         message(&top),
-        "p.yaml: line 11: mac: a list of 6: not supported: MAC addresses belong to the ports that \
-         send and receive"
+        "p.yaml: line 11: src_ipv6: a list of 6: not supported: only IPv4 is imported"
     );
 }
 
@@ -209,12 +241,6 @@ fn values_of_the_wrong_kind_are_named_with_line_and_value() {
         ("cps: 2.5", "cps: nan", 10, "cap_info[0].cps: \"nan\""),
         ("cps: 2.5", "cps: 1e999", 10, "cap_info[0].cps: \"1e999\""),
         ("cps: 2.5, ", "", 10, "cap_info[0].cps: missing"),
-        (
-            "w: 1",
-            "w: 2",
-            10,
-            "cap_info[0].w: \"2\": not supported, expected 1",
-        ),
         (
             "ipg: 10000",
             "ipg: [1]",
