@@ -101,13 +101,8 @@ def _stream(number: int, declared: Stream) -> Wanted:
         raise ProfileLineError(declared.line, f"{stack}: not supported: {_EXPECTED}")
     asked = max(SHORTEST_BYTES, declared.bytes + FCS_BYTES)
     least = sum(map(header_bytes, declared.layers)) + SIGNATURE_BYTES + FCS_BYTES
-    frame = min(max(asked, least), LARGEST_BYTES)
-    notes = list(_course(declared))
-    if frame > asked:
-        notes.append(f"frames of {asked} bytes there; here they have room for the engine's signature")
-    if frame < asked:
-        notes.append(f"frames of {asked} bytes there; here the largest that most devices take")
-    notes += _differences(declared, kinds)
+    frame, told = _frame_bytes(asked, least)
+    notes = [*_course(declared), *told, *_differences(declared, kinds)]
     values = _values(declared)
     base = Wanted(
         str(declared.name or f"stream {number + 1}"), frame, declared.unit, declared.rate, values,
@@ -116,6 +111,13 @@ def _stream(number: int, declared: Stream) -> Wanted:
         kinds=() if _are_keys(kinds, values) else kinds,
     )  # fmt: skip
     return _sized(_varied(base, declared), declared, least)
+
+
+def _frame_bytes(asked: int, least: int) -> tuple[int, list[str]]:
+    """The size of frames, with the note where it is not the one that a profile asks for."""
+    frame = min(max(asked, least), LARGEST_BYTES)
+    here = "they have room for the engine's signature" if frame > asked else "the largest that most devices take"
+    return frame, [f"frames of {asked} bytes there; here {here}"] if frame != asked else []
 
 
 def _are_keys(kinds: Sequence[str], values: Mapping[str, FieldNumbers]) -> bool:
@@ -438,7 +440,8 @@ def _captured(path: str, number: int, stream: StreamRequest) -> Wanted:
     header, fields = _OF_CAPTURES[frame[_PROTOCOL_AT]]
     asked = stream.size.fixed if isinstance(stream.size.fixed, int) else 0
     least = HEADER_BYTES["Ether"] + HEADER_BYTES["IP"] + HEADER_BYTES[header] + SIGNATURE_BYTES + FCS_BYTES
-    notes = [f"frames of {asked} bytes there; here they have room for the engine's signature"] if asked < least else []
+    size, notes = _frame_bytes(asked, least)
+    flows, notes = _cycle(stream.flows, notes)
     rate = stream.rate.fps if stream.rate is not None and isinstance(stream.rate.fps, float | int) else 0.0
     places = (*_ADDRESSES, *fields)
     values = {key: FieldNumbers(int.from_bytes(frame[at : at + length], "big")) for key, at, length in places}
@@ -450,8 +453,7 @@ def _captured(path: str, number: int, stream: StreamRequest) -> Wanted:
     for key, count in _varying(path, stream):
         values[key] = FieldNumbers(values[key].first, count)
         order.append(key)
-    title, size = f"frame {number} of the captures", max(asked, least)
-    return Wanted(title, size, "pps", rate, values, order, stream.flows, flags=flags, notes=notes)
+    return Wanted(f"frame {number} of the captures", size, "pps", rate, values, order, flows, flags=flags, notes=notes)
 
 
 def _frame(path: str, stream: StreamRequest) -> bytes:

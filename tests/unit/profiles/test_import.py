@@ -264,6 +264,17 @@ def test_captures_in_yaml_are_imported_with_what_is_sent_differently(imported, t
     assert "# one.pcap: 1 of 2 frames go from server to client and are not sent: --both-ways sends them" in notes
 
 
+def test_captures_of_more_pairs_than_a_stream_cycles_through_are_told(imported, tmp_path):
+    write_capture(tmp_path / "one.pcap")
+    profile = tmp_path / "profile.yaml"
+    text = PROFILE.replace("NAME", "one.pcap").replace("16.0.0.3", "16.0.1.255").replace("48.0.0.5", "48.0.255.255")
+    profile.write_text(text.replace("      limit : 15\n", ""))
+    (stream,) = imported(profile)
+    assert stream.flows == 1 << 24
+    told = (tmp_path / "imported.toml").read_text()
+    assert f"# repeats after {511 * 65535} packets there; here after {1 << 24}" in told
+
+
 def segment(src, dst, ports, flags, data=b"", options=b""):
     length = 20 + 20 + len(options) + len(data)
     ip = struct.pack(">BBHHHBBH", 0x45, 0, length, 1, 0, 64, 6, 0) + bytes([*src, *dst])
