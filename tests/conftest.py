@@ -28,6 +28,11 @@ MARKS = (  # unit/tiers.py makes docs/testing.md of the first two
 )
 
 
+def pytest_addoption(parser):
+    """Files of others, which are no part of the project."""
+    parser.addoption("--trex", metavar="FOLDER", help="`scripts` of a TRex release: its profiles are imported")
+
+
 def pytest_configure(config):
     """Register the marks. What is imported and collected stays: to look through it takes half of that time."""
     gc.disable()
