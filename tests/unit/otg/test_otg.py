@@ -127,6 +127,18 @@ def test_an_overlay_has_its_network_and_the_headers_in_it():
     assert keyless.template.layers[2].gre.key is None
 
 
+def test_bytes_behind_the_headers_and_delays_are_left_out_with_a_warning():
+    custom = ("custom", {"bytes": "00ff"})
+    later = pattern("fixed_packets", {"packets": 10, "delay": pattern("microseconds", 1000)})
+    assert warned({"flows": [flow(ETH, IP, ("udp", {}), custom, duration=later)]}) == [
+        "flows[0].duration.fixed_packets.delay.microseconds: ignored: flows start together",
+        "flows[0].packet[3].custom: ignored: payloads are zeros",
+    ]
+    assert wrong(ETH, custom, IP) == ["flows[0].packet[1].custom: expected behind all headers: its bytes are payload"]
+    assert wrong(custom)[0].startswith("flows[0].packet[0].custom: expected behind")
+    assert wrong(ETH, ("custom", {"bytes": "0"}))[0].startswith("flows[0].packet[1].custom.bytes: expected hexadecimal")
+
+
 def test_an_arp_request_has_its_addresses():
     targets = {"start": "10.0.0.2", "step": "0.0.0.1", "count": 9}
     addresses = {
