@@ -46,7 +46,7 @@ CUSTOM: Final = Record(
 PACKET: Final = Choice({
     **{name: header.kind for name, header in HEADERS.items()},
     "custom": CUSTOM,
-    **_all("pfcpause ethernetpause gtpv1 gtpv2 ppp igmpv1 mpls snmpv2c rsvp macsec lacp ipv6_extension_header "
+    **_all("pfcpause ethernetpause gtpv1 gtpv2 ppp igmpv1 snmpv2c rsvp macsec lacp ipv6_extension_header "
            "cfm", HEADER),
 }, "ethernet")  # fmt: skip
 BYTES: Final = whole(64, 9022, "with check sequence")
