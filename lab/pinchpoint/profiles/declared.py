@@ -109,6 +109,7 @@ class Stream(_Part, frozen=True):
     mode: Literal["continuous", "single burst", "bursts"]
     unit: Literal["pps", "bps_L1", "bps_L2", "percentage"]
     rate: Annotated[float, Meta(gt=0, le=1e15)]
+    capture: Annotated[str, Meta(max_length=4096)]  # whose first frame is the packet, in the place of layers
     layers: Annotated[tuple[Layer, ...], _LENGTHS]
     bytes: Annotated[int, Meta(ge=0)]
     instructions: Annotated[tuple[Variable | Tuple | Write | MaskedWrite | Trim | Checksum, ...], _LENGTHS]

@@ -353,8 +353,9 @@ class STLVM(Recorded):
 
 
 STLPktBuilder: Final = _call(
-    Recorded, "STLPktBuilder", pkt=None, pkt_buffer=None, vm=None, build_raw=True, remove_fcs=True
-)
+    Recorded, "STLPktBuilder", pkt=None, pkt_buffer=None, vm=None, path_relative_to_profile=False, build_raw=True,
+    remove_fcs=True,
+)  # fmt: skip
 """A packet, and what changes it."""
 
 
@@ -428,8 +429,9 @@ class STLStream(Recorded):
     def out(self) -> dict[str, Any]:
         """As the lab reads it. Raises UnsupportedError for what no scenario says."""
         packet, mode = self.args["packet"] or STLPktBuilder(pkt=Layer()), self.args["mode"] or STLTXCont()
-        if not isinstance(packet, STLPktBuilder) or packet.args["pkt_buffer"] or not _is_packet(packet.args["pkt"]):
-            expected = "expected STLPktBuilder(pkt=Ether()/IP()/UDP()/...), no capture"
+        pkt = packet.args["pkt"] if isinstance(packet, STLPktBuilder) and not packet.args["pkt_buffer"] else None
+        if not _is_packet(pkt) and not isinstance(pkt, str):
+            expected = "expected STLPktBuilder(pkt=Ether()/IP()/UDP()/...), or with the path of a capture"
             raise UnsupportedError(f"STLStream(packet=...): {expected}")
         if not isinstance(mode, Mode):
             raise UnsupportedError(f"STLStream(mode={type(mode).__name__}): expected STLTXCont(...)")
@@ -438,11 +440,14 @@ class STLStream(Recorded):
         if instructions is None or any(not isinstance(instruction, Instruction) for instruction in instructions):
             raise UnsupportedError("STLPktBuilder(vm=...): expected STLVM, or STLScVmRaw with a list of instructions")
         sends = self.args["enabled"] and not self.args["dummy_stream"]
+        layers = [] if isinstance(pkt, str) else pkt.layers()
         return {
             "name": self.args["name"], "line": self.line, "enabled": bool(sends), "start_us": self.args["isg"],
             "waits": not self.args["self_start"], "followed": bool(self.args["next"]), **mode.out(),
-            "layers": [{"kind": type(layer).__name__, "values": layer.args} for layer in packet.args["pkt"].layers()],
-            "bytes": len(packet.args["pkt"]), "instructions": [instruction.out() for instruction in instructions],
+            "capture": pkt if isinstance(pkt, str) else "",
+            "layers": [{"kind": type(layer).__name__, "values": layer.args} for layer in layers],
+            "bytes": sum(layer.own_bytes() for layer in layers),
+            "instructions": [instruction.out() for instruction in instructions],
         }  # fmt: skip
 
 

@@ -1,29 +1,18 @@
-"""The streams of a profile as [[stream]] tables: Ethernet, VLAN tags, IP, UDP, TCP or ICMP, VXLAN; else it is refused.
-
-A profile in Python has declared them; one of captures (YAML) the engine reads, and says them as lines of the protocol.
+"""The streams that a profile in Python declares as [[stream]] tables: Ethernet, VLAN tags, MPLS, IP, UDP, TCP or ICMP,
+VXLAN; else it is refused. `captured` has those of captures.
 """
 
-import base64
-import binascii
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-import msgspec
-from msgspec import UNSET
-
-from pinchpoint.engine import protocol
-from pinchpoint.engine.process import find_engine
-from pinchpoint.engine.streams import StreamRequest
-from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.headers import (
     FCS_BYTES,
-    FLAGS,
     MOST_FLOWS,
     MOST_LISTED,
     SHORTEST_BYTES,
@@ -34,7 +23,6 @@ from pinchpoint.model.units import wire_bits
 from pinchpoint.profiles.declared import Layer, MaskedWrite, Stream, Trim, Tuple, Variable, Write
 from pinchpoint.profiles.fields import (
     FIELDS,
-    HEADER_BYTES,
     IN_LAYERS,
     FieldNumbers,
     header_bytes,
@@ -86,34 +74,48 @@ class Wanted:
         return rate / (1 + self.gap_s * rate / self.burst)
 
 
-def wanted(file: str, declared: Sequence[Stream]) -> list[Wanted]:
-    """The enabled streams of a profile. Raises InputError with its line where one cannot be sent as it says."""
+def wanted(file: str, declared: Sequence[Stream], captured: Callable[[Stream], Wanted]) -> list[Wanted]:
+    """The enabled streams of a profile; `captured` makes those whose packet is a capture.
+
+    Raises InputError with its line where one cannot be sent as it says.
+    """
     try:
-        return [_stream(number, stream) for number, stream in enumerate(declared) if stream.enabled]
+        return [
+            _timed(captured(stream) if stream.capture else _stream(stream), number, stream)
+            for number, stream in enumerate(declared)
+            if stream.enabled
+        ]
     except ProfileLineError as error:
         raise InputError(f"{file}: line {error.line}: {error}", "docs/coming-from.md says what is taken") from error
 
 
-def _stream(number: int, declared: Stream) -> Wanted:
+def _timed(base: Wanted, number: int, declared: Stream) -> Wanted:
+    """With what the profile says of its course."""
+    return replace(
+        base, title=str(declared.name or f"stream {number + 1}"), unit=declared.unit, rate=declared.rate,
+        burst=declared.burst, gap_s=0.0 if declared.unit == "percentage" else declared.gap_us * 1e-6,
+        notes=[*_course(declared), *base.notes],
+    )  # fmt: skip
+
+
+def _stream(declared: Stream) -> Wanted:
     kinds = [layer.kind for layer in declared.layers if layer.kind != "Raw"]
     stack = "/".join(kinds)
     if not _STACK.fullmatch(stack):
         raise ProfileLineError(declared.line, f"{stack}: not supported: {_EXPECTED}")
     asked = max(SHORTEST_BYTES, declared.bytes + FCS_BYTES)
     least = sum(map(header_bytes, declared.layers)) + SIGNATURE_BYTES + FCS_BYTES
-    frame, told = _frame_bytes(asked, least)
-    notes = [*_course(declared), *told, *_differences(declared, kinds)]
+    frame, told = frame_bytes(asked, least)
+    notes = [*told, *_differences(declared, kinds)]
     values = _values(declared)
     base = Wanted(
-        str(declared.name or f"stream {number + 1}"), frame, declared.unit, declared.rate, values,
-        flags=_flags(declared), notes=notes, burst=declared.burst,
-        gap_s=0.0 if declared.unit == "percentage" else declared.gap_us * 1e-6,
+        "", frame, declared.unit, declared.rate, values, flags=_flags(declared), notes=notes,
         kinds=() if _are_keys(kinds, values) else kinds,
     )  # fmt: skip
     return _sized(_varied(base, declared), declared, least)
 
 
-def _frame_bytes(asked: int, least: int) -> tuple[int, list[str]]:
+def frame_bytes(asked: int, least: int) -> tuple[int, list[str]]:
     """The size of frames, with the note where it is not the one that a profile asks for."""
     frame = min(max(asked, least), LARGEST_BYTES)
     here = "they have room for the engine's signature" if frame > asked else "the largest that most devices take"
@@ -249,11 +251,11 @@ def _varied(base: Wanted, declared: Stream) -> Wanted:
     if pair := next((variable for variable in used.values() if isinstance(variable, Tuple)), None):
         return _of_tuple(replace(base, notes=notes), pair, values, moved, len(used))
     counts = [values[key].repeats for key in moved if values[key].count > 1]
-    flows, notes = _cycle(math.lcm(*counts), notes)
+    flows, notes = cycle(math.lcm(*counts), notes)
     return replace(base, values=values, order=moved, flows=flows, together=len(counts) > 1, notes=notes)
 
 
-def _cycle(packets: int, notes: list[str]) -> tuple[int, list[str]]:
+def cycle(packets: int, notes: list[str]) -> tuple[int, list[str]]:
     """After how many packets a stream repeats, with the note where that is earlier than there."""
     if packets <= MOST_FLOWS:
         return packets, notes
@@ -280,7 +282,7 @@ def _of_tuple(base: Wanted, pair: Tuple, values: Mapping[str, FieldNumbers], mov
         expected = "expected a tuple alone, its ip written to one address, its port to one port at most"
         raise ProfileLineError(pair.line, f"{pair.name}: {expected}")
     product = math.prod(values[key].count for key in moved)
-    flows, notes = _cycle(min(product, pair.limit_flows or product), list(base.notes))
+    flows, notes = cycle(min(product, pair.limit_flows or product), list(base.notes))
     if flows < 1:
         raise ProfileLineError(pair.line, f"{pair.name}: limit_flows {pair.limit_flows}: expected 0 or more")
     return replace(base, values=values, order=[*ips, *ports], flows=flows, notes=notes)
@@ -393,86 +395,3 @@ def _numbers(write: Write | MaskedWrite, variable: Variable | Tuple, part: str) 
         told = f"{name}: init_value {variable.first}: not supported, expected a value that is reached from {begin}"
         raise ProfileLineError(line, told)
     return variable.size, FieldNumbers(begin, count, step)
-
-
-_VARIED: Final = {"ipv4.src": "ipv4_src", "ipv4.dst": "ipv4_dst"}
-_ADDRESSES: Final = (("ipv4_src", 26, 4), ("ipv4_dst", 30, 4))
-_OF_CAPTURES: Final[Mapping[int, tuple[str, tuple[tuple[str, int, int], ...]]]] = {
-    17: ("UDP", (("udp_src", 34, 2), ("udp_dst", 36, 2))),
-    6: ("TCP", (("tcp_src", 34, 2), ("tcp_dst", 36, 2), ("tcp_seq", 38, 4), ("tcp_ack", 42, 4), ("tcp_window", 48, 2))),
-}  # fmt: skip
-"""By protocol: the header; of frames that begin with Ether/IP the key, the first byte and the bytes of each field."""
-_PROTOCOL_AT, _FLAGS_AT, _OFFSET_AT = 23, 47, 46
-
-
-# Without a signature, so that no packet is too short for it.
-_DRY: Final = ("--dry-run", "--json", "--quiet", "--unstamped")
-
-
-class _Notes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """In what the engine's streams differ from the profile's: the first line of a dry run."""
-
-    notes: tuple[Annotated[str, msgspec.Meta(max_length=10_000)], ...]
-
-
-def of_captures(path: str, lab: Host, *, both_ways: bool = False) -> list[tuple[Wanted, bool]]:
-    """The streams of a profile of captures, each with whether it is one of servers; these with `both_ways` alone.
-
-    Raises InputError with the engine's words, which name the line.
-    """
-    ends = ("--from", "mem:left", "--to", "mem:right", *(("--both-ways",) if both_ways else ()))
-    try:
-        printed = lab.run((find_engine(lab), "send", *ends, *_DRY, "--trex", path))
-    except CommandFailed as error:
-        raise InputError(error.output.removeprefix("error: ").removeprefix("--trex ")) from error
-    first, *_, last = printed.splitlines()
-    notes, run = msgspec.json.decode(first, type=_Notes).notes, msgspec.json.decode(last, type=protocol.Run)
-    directed = [
-        (_captured(path, number, stream), stream.tx_port != run.streams[0].tx_port)
-        for number, stream in enumerate(run.streams, 1)
-    ]
-    (client, is_back), *others = directed
-    return [(replace(client, notes=[*notes, *client.notes]), is_back), *others]
-
-
-def _captured(path: str, number: int, stream: StreamRequest) -> Wanted:
-    frame = _frame(path, stream)
-    header, fields = _OF_CAPTURES[frame[_PROTOCOL_AT]]
-    asked = stream.size.fixed if isinstance(stream.size.fixed, int) else 0
-    least = HEADER_BYTES["Ether"] + HEADER_BYTES["IP"] + HEADER_BYTES[header] + SIGNATURE_BYTES + FCS_BYTES
-    size, notes = _frame_bytes(asked, least)
-    flows, notes = _cycle(stream.flows, notes)
-    rate = stream.rate.fps if stream.rate is not None and isinstance(stream.rate.fps, float | int) else 0.0
-    places = (*_ADDRESSES, *fields)
-    values = {key: FieldNumbers(int.from_bytes(frame[at : at + length], "big")) for key, at, length in places}
-    flags = list[str]()
-    if header == "TCP":
-        flags = [word for bit, word in enumerate(FLAGS) if frame[_FLAGS_AT] >> bit & 1]
-        notes += ["TCP options there; none here"] if frame[_OFFSET_AT] >> 4 > HEADER_BYTES["TCP"] // 4 else []
-    order = []
-    for key, count in _varying(path, stream):
-        values[key] = FieldNumbers(values[key].first, count)
-        order.append(key)
-    return Wanted(f"frame {number} of the captures", size, "pps", rate, values, order, flows, flags=flags, notes=notes)
-
-
-def _frame(path: str, stream: StreamRequest) -> bytes:
-    try:
-        frame = base64.b64decode(stream.template.frame, validate=True) if stream.template.frame is not UNSET else b""
-    except binascii.Error:
-        frame = b""
-    # Ethernet II with IPv4 without options, UDP or TCP behind it (RFC 791).
-    network = HEADER_BYTES["Ether"] + HEADER_BYTES["IP"]
-    header, _ = _OF_CAPTURES.get(frame[_PROTOCOL_AT], ("", ())) if len(frame) > network else ("", ())
-    if not header or len(frame) < network + HEADER_BYTES[header] or frame[12:15] != b"\x08\x00\x45":
-        expected = "no VLAN tag and no IP options are taken of captures"
-        raise InputError(f"{path}: a frame that is not Ether/IP/UDP or Ether/IP/TCP: {expected}")
-    return frame
-
-
-def _varying(path: str, stream: StreamRequest) -> Iterator[tuple[str, int]]:
-    for program in stream.fields:
-        counter = program.op.increment
-        if program.field not in _VARIED or counter is UNSET or counter.step != 1:
-            raise InputError(f"{path}: {program.field} varies in a way that a [[stream]] does not")
-        yield _VARIED[program.field], counter.count

@@ -241,6 +241,18 @@ PROFILE = """\
 """
 
 
+def test_the_first_frame_of_a_capture_is_a_packet(written, refusal, tmp_path):
+    client, server = (10, 0, 0, 1), (10, 0, 0, 2)
+    write_capture(tmp_path / "one.pcap", [datagram(client, server, (4000, port)) for port in (53, 54)])
+    mode = "STLTXSingleBurst(pps=10, total_pkts=5)"
+    body = f"return [STLStream(packet=STLPktBuilder(pkt='one.pcap', path_relative_to_profile=True), mode={mode})]"
+    (stream,), told = written(body)
+    assert (stream["ipv4_src"], stream["udp_dst"], stream["frame_bytes"], stream["share"]) == ("10.0.0.1", 53, 64, 10)
+    assert "# stream 1: 10 pps" in told and "# ends after 5 packets there" in told
+    (tmp_path / "one.pcap").write_bytes(b"oh")
+    assert "one.pcap: byte 0" in refusal(body)
+
+
 def test_captures_in_yaml_are_imported_with_what_is_sent_differently(imported, tmp_path):
     write_capture(tmp_path / "one.pcap")
     profile = tmp_path / "profile.yaml"
@@ -545,7 +557,11 @@ def test_hlt_without_a_transport_has_its_network_alone(written, imported, tmp_pa
         (packet("Ether()/IP(colour=3)/UDP()"), 4, "IP(colour=...)"),
         (packet("Ether()/IP(dst='10.0.0.0/24')/UDP()"), 4, "IP(dst='10.0.0.0/24')"),
         (packet("Ether()/IP()/VXLAN()"), 4, "VXLAN"),
-        ("\n" + packet("'some.pcap'"), 5, "no capture"),
+        ("\n" + packet("'some.pcap'"), 5, "some.pcap: no such file; tried "),
+        (packet("'../some.pcap'"), 4, "../some.pcap: expected a path below"),
+        (packet("'/etc/hostname'"), 4, "/etc/hostname: expected a path below"),
+        (packet("'some.pcap'", "[STLVmFlowVar('v'), STLVmWrFlowVar('v', 'IP.src')]"), 4, "captured packets do not"),
+        (packet("7"), 4, "or with the path of a capture"),
         ("import scapy.contrib.gtp", 4, "import scapy.contrib"),
         (packet(PACKET, "[STLVmTrimPktSize('size')]"), 4, "size: no variable"),
         (masked(mask=0xF0).replace("max_value=30", "max_value=30, op='random'"), 4, "mask 0xf0, shift 0"),
