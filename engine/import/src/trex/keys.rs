@@ -99,7 +99,7 @@ pub(super) const TEMPLATE: Table = &[
     ("keep_src_port", Read),
     (
         "plugin_id",
-        Only(&["0"], "plug-ins that change a flow are not imported"),
+        Told(&["0"], "ports and payloads stay those of the capture"),
     ),
     ("dyn_pyload", Refused(PAYLOAD)),
     ("wlength", Refused(PAYLOAD)),

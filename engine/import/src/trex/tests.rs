@@ -194,10 +194,6 @@ fn unsupported_keys_are_named_with_line_and_value() {
             ", dyn_pyload: [{pkt_id: 1}]",
             "cap_info[0].dyn_pyload: a list of 1: not supported: payloads",
         ),
-        (
-            ", plugin_id: 2",
-            "cap_info[0].plugin_id: \"2\": not supported, expected 0: plug-ins",
-        ),
         (", one_app_server: true", "cap_info[0].server_addr: missing"),
         (
             ", client_pool: c9",
@@ -309,6 +305,29 @@ fn a_tcp_flow_is_sent_as_it_was_captured_and_that_is_told() {
 }
 
 #[test]
+fn several_flows_between_two_hosts_keep_their_ports_and_that_is_told() {
+    let media = frame((SERVER.0, 6_000), (CLIENT.0, 7_000), 17, 60);
+    let control = frame(CLIENT, SERVER, 6, 30);
+    let text = profile("50.0.0.2", ", plugin_id: 2");
+    let found = stream(&text, &[control.clone(), media.clone(), query()]);
+    assert_eq!(found.frames, [control, query()]);
+    assert_eq!(found.replies, [media]);
+    let told = |begin: &str| found.warnings.iter().any(|told| told.starts_with(begin));
+    assert!(told("plugin_id \"2\": ignored, ports and payloads stay"));
+    assert!(told("3 flows between the same hosts: their ports stay"));
+    assert!(told("TCP: segments are sent"));
+}
+
+#[test]
+fn a_host_that_speaks_to_itself_has_its_directions_by_ports() {
+    let (client, server) = (([127, 0, 0, 1], 40_000), ([127, 0, 0, 1], 53));
+    let there = frame(client, server, 17, 30);
+    let back = frame(server, client, 17, 60);
+    let found = stream(&profile("50.0.0.2", ""), &[there.clone(), back.clone()]);
+    assert_eq!((found.frames, found.replies), (vec![there], vec![back]));
+}
+
+#[test]
 fn a_capture_that_is_no_flow_is_named_with_its_frame() {
     let stranger = frame(([10, 1, 1, 9], 1), SERVER, 17, 4);
     let mut ipv6 = query();
@@ -329,7 +348,8 @@ fn a_capture_that_is_no_flow_is_named_with_its_frame() {
         (&[vec![1; 9]], "one.pcap: frame 1: 9 bytes, too few"),
         (
             &[query(), stranger],
-            "one.pcap: frame 2: expected one flow, 10.1.1.1:40000 to 10.2.2.2:53; found another",
+            "one.pcap: frame 2: expected frames between 10.1.1.1 and 10.2.2.2; found one from \
+             10.1.1.9:1 to 10.2.2.2:53",
         ),
     ];
     for (frames, expected) in cases {
