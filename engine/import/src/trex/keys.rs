@@ -9,8 +9,6 @@ pub(super) enum Rule {
     Read,
     /// It changes nothing that is sent.
     NoEffect,
-    /// Fine as long as it has one of these values; otherwise why not.
-    Only(&'static [&'static str], &'static str),
     /// Unless it has one of these values, a warning says in what the frames
     /// differ.
     Told(&'static [&'static str], &'static str),
@@ -18,7 +16,7 @@ pub(super) enum Rule {
     Refused(&'static str),
 }
 
-use Rule::{NoEffect, Only, Read, Refused, Told};
+use Rule::{NoEffect, Read, Refused, Told};
 
 type Table = &'static [(&'static str, Rule)];
 
@@ -43,7 +41,7 @@ pub(super) const PROFILE: Table = &[
     ("tw", NoEffect),
     (
         "mac_override_by_ip",
-        Only(OFF, "MAC addresses do not follow the client's address"),
+        Told(OFF, "MAC addresses do not follow the client's address"),
     ),
     ("vlan", Refused("frames keep the VLAN tags of the capture")),
     ("src_ipv6", Refused(IPV6)),
@@ -54,7 +52,7 @@ pub(super) const PROFILE: Table = &[
 
 /// Keys of `generator`.
 pub(super) const GENERATOR: Table = &[
-    ("distribution", Only(&["seq"], ORDER)),
+    ("distribution", Told(&["seq"], ORDER)),
     ("clients_start", Read),
     ("clients_end", Read),
     ("servers_start", Read),
@@ -74,7 +72,7 @@ pub(super) const GENERATOR: Table = &[
 /// Keys of an entry of `generator_clients` and of `generator_servers`.
 pub(super) const POOL: Table = &[
     ("name", Read),
-    ("distribution", Only(&["seq"], ORDER)),
+    ("distribution", Told(&["seq"], ORDER)),
     ("ip_start", Read),
     ("ip_end", Read),
     // Ports are those of the captures.
@@ -149,9 +147,8 @@ impl<'a> Keys<'a> {
         };
         let why = match table.iter().find(|(key, _)| *key == entry.key) {
             Some((_, Read | NoEffect)) => return Ok(None),
-            Some((_, Only(values, _) | Told(values, _))) if is_one_of(values) => return Ok(None),
+            Some((_, Told(values, _))) if is_one_of(values) => return Ok(None),
             Some((key, Told(_, why))) => return Ok(Some(format!("{key} {value}: ignored, {why}"))),
-            Some((_, Only(values, why))) => format!("not supported, expected {}: {why}", values[0]),
             Some((_, Refused(why))) => format!("not supported: {why}"),
             None => {
                 let known: Vec<_> = table.iter().map(|(key, _)| *key).collect();

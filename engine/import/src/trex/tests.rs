@@ -143,8 +143,10 @@ fn what_trex_would_send_differently_is_a_warning() {
 }
 
 #[test]
-fn gaps_bursts_and_addresses_of_ports_are_warnings() {
-    let text = profile("50.0.0.2", ", limit: 1, keep_src_port: true").replace("w: 1", "w: 4")
+fn gaps_bursts_orders_and_addresses_of_ports_are_warnings() {
+    let text = profile("50.0.0.2", ", limit: 1, keep_src_port: true")
+        .replace("w: 1", "w: 4")
+        .replace("\"seq\"", "random")
         + "  cap_ipg : true\n  mac : [0, 0, 0, 1, 0, 0]\n  tw :\n    levels : 2\n";
     assert_eq!(
         stream(&text, &[query()]).warnings,
@@ -152,6 +154,7 @@ fn gaps_bursts_and_addresses_of_ports_are_warnings() {
             "cap_ipg \"true\": ignored, gaps of the capture are not kept; frames are sent evenly at \
              cps x frames per flow",
             "mac a list of 6: ignored, MAC addresses belong to the ports that send and receive",
+            "distribution \"random\": ignored, pairs of addresses are taken in order",
             "w \"4\": ignored, flows follow each other one by one, not in bursts from one client",
         ]
     );
@@ -242,12 +245,6 @@ fn values_of_the_wrong_kind_are_named_with_line_and_value() {
             "ipg: [1]",
             10,
             "cap_info[0].ipg: a list of 1: expected microseconds",
-        ),
-        (
-            "\"seq\"",
-            "random",
-            4,
-            "generator.distribution: \"random\": not supported, expected seq",
         ),
         (
             "20.0.0.1",
