@@ -6,6 +6,7 @@ A profile in YAML names captures alone; one in Python may have a capture in the 
 import base64
 import binascii
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -107,9 +108,16 @@ def _place(declared: Stream, folders: tuple[Path, ...], lab: Host) -> Path:
 def _captured(path: str, number: int, stream: StreamRequest) -> Wanted:
     frame = _frame(path, stream)
     header, fields = _OF_CAPTURES[frame[_PROTOCOL_AT]]
-    asked = stream.size.fixed if isinstance(stream.size.fixed, int) else 0
+    listed = stream.size.list if isinstance(stream.size.list, tuple) else ()
+    fixed = stream.size.fixed if isinstance(stream.size.fixed, int) else 0
+    asked = max((size for size, _ in listed), default=fixed)
     least = HEADER_BYTES["Ether"] + HEADER_BYTES["IP"] + HEADER_BYTES[header] + SIGNATURE_BYTES + FCS_BYTES
     size, notes = frame_bytes(asked, least)
+    mix = Counter[int]()
+    for length, weight in listed:
+        mix[frame_bytes(length, least)[0]] += weight
+    if listed and min(listed)[0] < least:
+        notes.append(f"frames of less than {least} bytes there; here they have room for the engine's signature")
     flows, notes = cycle(stream.flows, notes)
     rate = stream.rate.fps if stream.rate is not None and isinstance(stream.rate.fps, float | int) else 0.0
     places = (*_ADDRESSES, *fields)
@@ -122,7 +130,8 @@ def _captured(path: str, number: int, stream: StreamRequest) -> Wanted:
     for key, count in _varying(path, stream):
         values[key] = FieldNumbers(values[key].first, count)
         order.append(key)
-    return Wanted(f"frame {number} of the captures", size, "pps", rate, values, order, flows, flags=flags, notes=notes)
+    title, sizes = f"frame {number} of the captures", tuple(sorted(mix.items())) if len(mix) > 1 else ()
+    return Wanted(title, size, "pps", rate, values, order, flows, flags=flags, notes=notes, mix=sizes)
 
 
 def _frame(path: str, stream: StreamRequest) -> bytes:

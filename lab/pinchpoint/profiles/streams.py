@@ -62,6 +62,7 @@ class Wanted:
     flags: Sequence[str] = ()  # of TCP; none: those that it has by default
     notes: Sequence[str] = ()  # in what it differs from the profile
     sizes: tuple[int, int] | None = None  # random ones, whose mean is `frame_bytes`
+    mix: Sequence[tuple[int, int]] = ()  # sizes with their weights, of which `frame_bytes` is the largest
     burst: int = 1  # frames that are due together
     gap_s: float = 0.0  # between two of these
     kinds: Sequence[str] = ()  # of headers, where keys of [[stream]] do not say them; none: they do

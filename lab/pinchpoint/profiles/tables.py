@@ -56,6 +56,7 @@ def _shares(title: str, streams: Sequence[Wanted]) -> list[float]:
 def _lines(stream: Wanted, left: str, right: str, share: float) -> Iterator[str]:
     yield from (f"# {plain(text)}" for text in (f"{stream.title}: {stream.rate:g} {stream.unit}", *stream.notes))
     size = '"{}-{}"'.format(*stream.sizes) if stream.sizes else str(stream.frame_bytes)
+    size = json.dumps(list(map(list, stream.mix))) if stream.mix else size
     yield from ("[[stream]]", f'from = "{left}"', f'to = "{right}"', f"frame_bytes = {size}")
     yield f"share = {share:.10g}"
     if stream.burst > 1:

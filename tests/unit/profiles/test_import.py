@@ -276,6 +276,16 @@ def test_captures_in_yaml_are_imported_with_what_is_sent_differently(imported, t
     assert "# one.pcap: 1 of 2 frames go from server to client and are not sent: --both-ways sends them" in notes
 
 
+def test_a_capture_of_more_frames_than_streams_is_one_of_their_sizes(imported, tmp_path):
+    short = datagram((10, 0, 0, 1), (10, 0, 0, 2), (4000, 53))
+    write_capture(tmp_path / "one.pcap", [short, short, short + bytes(60)] * 100)
+    profile = tmp_path / "profile.yaml"
+    profile.write_text(PROFILE.replace("NAME", "one.pcap"))
+    (stream,) = imported(profile)
+    assert (stream.sizes.mix, stream.flows, stream.udp_dst.first) == (((64, 200), (124, 100)), 15, 53)
+    assert "# one.pcap: its 300 frames from the client are one stream of" in (tmp_path / "imported.toml").read_text()
+
+
 def test_captures_of_more_pairs_than_a_stream_cycles_through_are_told(imported, tmp_path):
     write_capture(tmp_path / "one.pcap")
     profile = tmp_path / "profile.yaml"
