@@ -34,6 +34,7 @@ from pinchpoint.profiles.stl import ProfileLineError
 
 MOST_DRAWN: Final = 65_536  # random numbers before they repeat
 LARGEST_BYTES: Final = 9022  # of a frame that plain devices take
+MOST_SIZES: Final = 64  # of a stream
 _STACK: Final = re.compile(
     r"(?:Ether(?:/Dot1Q)*/(?:IPv6|IP)/UDP/VXLAN/)?Ether(?:/Dot1Q)*(?:/MPLS)*"
     r"(?:/IP/ICMP|(?:/(?:(?:IP/)?IPv6|IP)(?:/(?:UDP|TCP))?)?)"
@@ -62,7 +63,7 @@ class Wanted:
     flags: Sequence[str] = ()  # of TCP; none: those that it has by default
     notes: Sequence[str] = ()  # in what it differs from the profile
     sizes: tuple[int, int] | None = None  # random ones, whose mean is `frame_bytes`
-    mix: Sequence[tuple[int, int]] = ()  # sizes with their weights, of which `frame_bytes` is the largest
+    mix: Sequence[tuple[int, int]] = ()  # sizes with their weights, in the place of `frame_bytes`
     burst: int = 1  # frames that are due together
     gap_s: float = 0.0  # between two of these
     kinds: Sequence[str] = ()  # of headers, where keys of [[stream]] do not say them; none: they do
@@ -151,8 +152,11 @@ def _sized(base: Wanted, declared: Stream, least: int) -> Wanted:
     if variable is None:
         raise ProfileLineError(trim.line, f"{trim.fv_name}: no variable of this name")
     ends = variable.values or (variable.least, variable.most)
-    low, high = (min(max(size + FCS_BYTES, least), LARGEST_BYTES) for size in (min(ends), max(ends)))
+    lengths = [min(max(size + FCS_BYTES, least), LARGEST_BYTES) for size in ends]
+    low, high, mix = min(lengths), max(lengths), tuple(sorted(Counter(lengths).items()))
     notes = [*base.notes, f"sizes of {min(ends) + FCS_BYTES} to {max(ends) + FCS_BYTES} bytes there"]
+    if variable.values and 1 < len(mix) <= MOST_SIZES:
+        return replace(base, frame_bytes=sum(lengths) // len(lengths), mix=mix, notes=notes)
     if variable.op != "random":
         notes.append("sizes go up or down in steps there; here they are random")
     sizes = (low, high) if low < high else None

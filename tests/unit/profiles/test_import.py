@@ -432,6 +432,8 @@ def test_packets_that_are_cut_have_random_sizes_and_their_lengths_follow(written
     assert "# sizes of 64 to 1518 bytes there" in told and "in steps" not in told
     (stream,), told = written(packet(f"{PACKET}/(9000*'x')", program.replace("random", "inc").replace("1514", "9200")))
     assert stream["frame_bytes"] == "64-9022" and "# sizes go up or down in steps there" in told
+    (stream,), told = written(packet(PACKET, "[STLVmFlowVar('s', value_list=[60, 508, 60]), STLVmTrimPktSize('s')]"))
+    assert stream["frame_bytes"] == [[64, 2], [512, 1]] and "in steps" not in told
 
 
 def test_bursts_keep_their_length_and_their_mean_rate_and_what_ends_is_told(written):
