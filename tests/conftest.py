@@ -28,6 +28,12 @@ MARKS = (  # unit/tiers.py makes docs/testing.md of the first two
 )
 
 
+def pytest_addoption(parser):
+    """Files of others, which are no part of the project; how long what is tested for long is tested."""
+    parser.addoption("--trex", metavar="FOLDER", help="`scripts` of a TRex release: its profiles are imported")
+    parser.addoption("--watched", type=int, default=120, metavar="S", help="watch a changing switch for S seconds")
+
+
 def pytest_configure(config):
     """Register the marks. What is imported and collected stays: to look through it takes half of that time."""
     gc.disable()

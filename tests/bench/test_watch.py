@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import re
 import signal
 import subprocess
@@ -23,10 +24,27 @@ from pinchpoint.scenario import parse
 
 pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.tier2("command:watch")]
 DROP = "in_port={left},udp,actions=drop"
+SEED = 33
+CHANGES = [
+    *(("ovs-ofctl", "-O", "OpenFlow14", command, "unix:{place}/br0.mgmt", f"in_port=1,udp,actions={action}")
+      for command in ("add-flow", "mod-flows") for action in ("drop", "output:2")),
+    ("ovs-appctl", "-t", "{place}/vswitchd.ctl", "revalidator/purge"),
+    *(("ovs-vsctl", "--db=unix:{place}/db.sock", "--timeout=20", *words.split()) for words in (
+        "--may-exist add-port br0 extra -- set interface extra type=internal", "--if-exists del-port br0 extra",
+        "set interface right mtu_request=1400", "set interface right mtu_request=1500",
+        "set Open_vSwitch . other_config:flow-limit=1000", "remove Open_vSwitch . other_config flow-limit",
+    )),
+]  # fmt: skip
 
 
 @pytest.fixture
-def switch():
+def seconds(request):
+    """For how long a switch is watched that is changed meanwhile."""
+    return request.config.getoption("--watched")
+
+
+@pytest.fixture
+def switch(seconds):
     """A switch that drops what is sent to it, a thousand frames a second: (its run directory, its process)."""
     setup = prepare(
         parse(one_way("load", "[load]\nat_fps = [1000]", datapath="af_packet", rules=DROP), "drop.toml"),
@@ -35,7 +53,7 @@ def switch():
     path = f"af_packet:left@{setup.places.engine_netns}"
     with standing_bench(setup, Listener()):
         sending = subprocess.Popen(
-            [find_engine(Local()), "send", "--from", path, "--rate", "1k", "--time", "120s", "--json"],
+            [find_engine(Local()), "send", "--from", path, "--rate", "1k", "--time", f"{60 + seconds}s", "--json"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         try:
@@ -78,6 +96,29 @@ def test_every_row_closes_and_the_main_threads_ports_are_named_from_another_name
     assert {"left", "right"} <= set(main["ports"])
     assert 0 <= found["waited"]["main thread"] <= 1
     assert found["unread"] == {}
+
+
+@pytest.mark.thorough
+def test_what_is_said_of_a_switch_that_is_changed_at_random_meanwhile_is_right(switch, seconds, tmp_path):
+    (place, _), draw, made = switch, random.Random(SEED), []
+    said, errors = tmp_path / "said.json", tmp_path / "errors.txt"
+    with said.open("w") as out, errors.open("w") as told:
+        watching = subprocess.Popen(
+            [PINCHPOINT, "watch", str(place), "--for", f"{seconds}s", "--json"], stdout=out, stderr=told
+        )
+        while watching.poll() is None:
+            made.append([word.format(place=place) for word in draw.choice(CHANGES)])
+            subprocess.run(made[-1], check=True, capture_output=True)
+            time.sleep(draw.uniform(0.1, 2.0))
+    assert watching.returncode == 0, errors.read_text()
+    found = json.loads(said.read_text())["watched"]
+    changes = f"seed {SEED}, {len(made)} changes; the last: {made[-20:]}"
+    assert found["seconds"] > 0 and found["unread"] == {}, changes
+    for hop in found["hops"]:
+        missing = hop["frames_in"] - hop["frames_out"] - sum(drop["frames"] for drop in hop["drops"])
+        assert abs(missing) <= max(50, 0.005 * hop["frames_in"]) + found["unsure"][hop["name"]], (hop, changes)
+    again = [name for name in found["resets"] if not name.startswith("ovs/port/extra/")]
+    assert again == [], f"nothing but the port that comes and goes begins anew; {changes}"
 
 
 def test_what_a_packet_socket_has_no_room_for_is_named(switch):

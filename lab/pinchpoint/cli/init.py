@@ -133,7 +133,7 @@ def import_profile(
 def _scenario(
     profile: str, tunables: Mapping[str, str], both_ways: bool, bench: Path | None, ports: tuple[str, str]
 ) -> str:
-    from pinchpoint.profiles import streams, tables
+    from pinchpoint.profiles import captured, tables
 
     left, right = ports
     if profile.endswith(".py"):
@@ -141,8 +141,8 @@ def _scenario(
     elif tunables:
         raise InputError(f"{profile}: --tunable is for Python profiles (.py)")
     else:
-        captured = streams.of_captures(profile, Local(), both_ways=both_ways)
-        directed = [(stream, *((right, left) if is_back else (left, right))) for stream, is_back in captured]
+        streams = captured.of_profile(profile, Local(), both_ways=both_ways)
+        directed = [(stream, *((right, left) if is_back else (left, right))) for stream, is_back in streams]
     taken = tables.BENCH.format(left=left, right=right) if bench is None else _bench(bench)
     return tables.scenario(profile, taken, directed)
 
@@ -151,14 +151,14 @@ def _of_python(
     profile: str, tunables: Mapping[str, str], both_ways: bool, ports: tuple[str, str]
 ) -> "list[tuple[Wanted, str, str]]":
     """The streams of a Python profile with their ports. Tells where it has others for the way back."""
-    from pinchpoint.profiles import declared, streams
+    from pinchpoint.profiles import captured, declared, streams
 
-    left, right = ports
+    (left, right), first_frame = ports, captured.first_frame(profile, Local())
     there = declared.streams(profile, 0, tunables)
-    directed = [(stream, left, right) for stream in streams.wanted(profile, there)]
+    directed = [(stream, left, right) for stream in streams.wanted(profile, there, first_frame)]
     if both_ways:
         back = declared.streams(profile, 1, tunables)
-        return [*directed, *((stream, right, left) for stream in streams.wanted(profile, back))]
+        return [*directed, *((stream, right, left) for stream in streams.wanted(profile, back, first_frame))]
     with suppress(InputError):  # of a direction that nobody asked for
         back = declared.streams(profile, 1, tunables)
         if back != there and (count := sum(stream.enabled for stream in back)):

@@ -1,6 +1,7 @@
 """The tables of a configuration and of requests (models of Open Traffic Generator, openapi.yaml)."""
 
-from typing import Final
+import re
+from typing import Any, Final
 
 from pinchpoint.otg.captures import LARGEST, MOST_FRAMES
 from pinchpoint.otg.headers import HEADERS
@@ -34,9 +35,18 @@ def _all(names: str, kind: Kind) -> dict[str, Kind]:
     return dict.fromkeys(names.split(), kind)
 
 
+def _bytes(value: Any) -> str | None:
+    return value if isinstance(value, str) and re.fullmatch("(?:[0-9A-Fa-f]{2})+", value) else None
+
+
+CUSTOM: Final = Record(
+    {"bytes": Leaf("hexadecimal digits of whole bytes", _bytes, "not sent, with a warning: payloads are zeros")},
+    ("bytes",),
+)
 PACKET: Final = Choice({
     **{name: header.kind for name, header in HEADERS.items()},
-    **_all("custom pfcpause ethernetpause gtpv1 gtpv2 ppp igmpv1 mpls snmpv2c rsvp macsec lacp ipv6_extension_header "
+    "custom": CUSTOM,
+    **_all("pfcpause ethernetpause gtpv1 gtpv2 ppp igmpv1 snmpv2c rsvp macsec lacp ipv6_extension_header "
            "cfm", HEADER),
 }, "ethernet")  # fmt: skip
 BYTES: Final = whole(64, 9022, "with check sequence")
@@ -57,7 +67,7 @@ RATE: Final = Choice({
 }, "pps", {}, {"pps": 1000, "bps": 10**9, "kbps": 10**6, "mbps": 1000, "gbps": 1, "percentage": 100.0})  # fmt: skip
 GAP: Final = only((12,), "frames are spaced by the rate")
 _UNITS: Final = "bytes nanoseconds microseconds"
-DELAY: Final = Choice(_all(_UNITS, only((0,), "flows start together")), "bytes", {}, dict.fromkeys(_UNITS.split(), 0))
+DELAY: Final = Choice(_all(_UNITS, Ignored("flows start together")), "bytes", {}, dict.fromkeys(_UNITS.split(), 0))
 DURATION: Final = Choice({
     "fixed_packets": Record({"packets": whole(1, (1 << 32) - 1), "gap": GAP, "delay": DELAY}, (), {"packets": 1}),
     "fixed_seconds": Record({"seconds": real(0.001, LONGEST_S), "gap": GAP, "delay": DELAY}, (), {"seconds": 1.0}),

@@ -15,6 +15,7 @@ from pinchpoint.engine.streams import (
     Ipv4,
     Ipv6,
     Layer,
+    Mpls,
     Tcp,
     TcpFlag,
     Udp,
@@ -209,6 +210,12 @@ HEADERS: Final[Mapping[str, HeaderKind]] = {
         "reserved0": HeaderField(always(0, "reserved (RFC 7348)")),
         "vni": HeaderField(_unassigned(bits(24)), "vni"),
         "reserved1": HeaderField(always(0, "reserved (RFC 7348)")),
+    }),
+    "mpls": HeaderKind(Mpls, 4, {
+        "label": HeaderField(_unassigned(bits(20)), "label", 16),
+        "traffic_class": HeaderField(varying(bits(3)), "tc"),
+        "bottom_of_stack": HeaderField(filled_in()),
+        "time_to_live": HeaderField(varying(bits(8), default=64), "ttl", 64),
     }),
     "gre": HeaderKind(Gre, 4, {
         "checksum_present": HeaderField(always(0, "no checksum is sent")),

@@ -115,7 +115,7 @@ def _flow(number: int, flow: Mapping[str, Any], ports: Ports, problems: Problems
     """One flow; of no use if something was noted. Raises WrongError."""
     path = f"flows[{number}]"
     asked = flow.get("packet") or [{"choice": "ethernet", "ethernet": {}}]
-    headers = [(header["choice"], header[header["choice"]]) for header in asked]
+    headers = _without_payload([(header["choice"], header[header["choice"]]) for header in asked], path, problems)
     tx_port, rx_ports, headers = _route(flow["tx_rx"], f"{path}.tx_rx", headers, ports)
     metrics = flow.get("metrics") or {}
     counted = bool(metrics.get("enable"))
@@ -146,6 +146,18 @@ def _flow(number: int, flow: Mapping[str, Any], ports: Ports, problems: Problems
         flow["name"], tx_port, rx_ports, stream, mean, timing.needs_s, timing.seconds, counted,
         bool(metrics.get("loss")), bool((metrics.get("latency") or {}).get("enable")),
     )  # fmt: skip
+
+
+def _without_payload(headers: Sequence[Header], path: str, problems: Problems) -> list[Header]:
+    """The headers without the bytes behind them. Raises WrongError for bytes that are elsewhere."""
+    kept = [header for header in headers if header[0] != "custom"]
+    for number, (name, _) in enumerate(headers):
+        if name == "custom":
+            place = f"{path}.packet[{number}].custom"
+            if number < len(kept) or not kept:
+                raise WrongError(place, "expected behind all headers: its bytes are payload")
+            problems.warn(place, "ignored: payloads are zeros")
+    return kept
 
 
 _Route = tuple[str, tuple[str, ...], list[Header]]  # the port that sends, those that receive, headers with addresses

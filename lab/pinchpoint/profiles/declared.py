@@ -23,7 +23,7 @@ class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Layer(_Part, frozen=True):
     """A header and the values that were given."""
 
-    kind: Literal["Ether", "Dot1Q", "IP", "IPv6", "UDP", "TCP", "ICMP", "VXLAN", "Raw"]
+    kind: Literal["Ether", "Dot1Q", "MPLS", "IP", "IPv6", "UDP", "TCP", "ICMP", "VXLAN", "Raw"]
     values: dict[Word, Value]
 
 
@@ -109,6 +109,7 @@ class Stream(_Part, frozen=True):
     mode: Literal["continuous", "single burst", "bursts"]
     unit: Literal["pps", "bps_L1", "bps_L2", "percentage"]
     rate: Annotated[float, Meta(gt=0, le=1e15)]
+    capture: Annotated[str, Meta(max_length=4096)]  # whose first frame is the packet, in the place of layers
     layers: Annotated[tuple[Layer, ...], _LENGTHS]
     bytes: Annotated[int, Meta(ge=0)]
     instructions: Annotated[tuple[Variable | Tuple | Write | MaskedWrite | Trim | Checksum, ...], _LENGTHS]

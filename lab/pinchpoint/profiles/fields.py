@@ -50,11 +50,25 @@ def _address(kind: type[IPv4Address] | type[IPv6Address], bits: int, what: str) 
     return Notation(what, number, lambda number: str(kind(number)), (1 << bits) - 1)
 
 
-VNI: Final = "vxlan_vni"  # no key of [[stream]]: it is written in `layers`
+IN_LAYERS: Final[Mapping[str, tuple[str, str]]] = {
+    f"{header}_{name}": (header, name)
+    for header, name in (("vxlan", "vni"), ("mpls", "label"), ("mpls", "tc"), ("mpls", "ttl"), ("ipv4", "options"))
+}
+"""Fields that no key of [[stream]] says: they are written in `layers`. The header and the field of each."""
 _MACS: Final = Notation("an Ethernet address", _mac_number, mac_text, (1 << 48) - 1)
 _IPV4: Final = _address(IPv4Address, 32, "an IPv4 address")
 _IPV6: Final = _address(IPv6Address, 128, "an IPv6 address")
 _PORT: Final = _number(16, "a port")
+_OPTIONS: Final = re.compile("(?:[0-9a-f]{8}){0,10}")
+
+
+def _options_number(value: Any) -> int:
+    if not isinstance(value, str) or not _OPTIONS.fullmatch(value):
+        raise ValueError(value)
+    return int(f"1{value}", 16)  # the leading 1 keeps zeros
+
+
+_BYTES: Final = Notation("options of at most 40 bytes", _options_number, lambda number: f"{number:x}"[1:], 16 << 320)
 
 
 @dataclass(frozen=True)
@@ -68,6 +82,7 @@ class ProfileField:
     default: Any = None  # what packets have where the profile says nothing; None: no line is written
     base: int = 0  # what bytes of it that do not vary are, where there is no default
     varies: bool = True  # in a [[stream]], if it has a key
+    low: int = 0  # bits of other fields behind it within these bytes
 
 
 def _ports(header: str, src: int, dst: int) -> dict[str, ProfileField]:
@@ -77,7 +92,7 @@ def _ports(header: str, src: int, dst: int) -> dict[str, ProfileField]:
     }
 
 
-# IEEE 802.3, IEEE 802.1Q, RFC 791, RFC 8200, RFC 768, RFC 9293; defaults are those of scapy.
+# IEEE 802.3, IEEE 802.1Q, RFC 3032, RFC 791, RFC 8200, RFC 768, RFC 9293; defaults are those of scapy.
 FIELDS: Final[Mapping[str, Mapping[str, ProfileField]]] = {
     "Ether": {
         "dst": ProfileField(0, 6, "eth_dst", _MACS, base=0x020000000002),
@@ -89,6 +104,11 @@ FIELDS: Final[Mapping[str, Mapping[str, ProfileField]]] = {
         "id": ProfileField(0, 0, "vlan_dei", replace(_number(1), text=bool)),
         "type": ProfileField(2, 2),
     },
+    "MPLS": {
+        "ttl": ProfileField(3, 1, "mpls_ttl", _number(8), 0),
+        "label": ProfileField(0, 4, "mpls_label", _number(20), 3, low=12),
+        "cos": ProfileField(0, 0, "mpls_tc", _number(3)), "s": ProfileField(0, 0),
+    },
     "IP": {
         "tos": ProfileField(1, 1), "dscp": ProfileField(1, 0, "ipv4_dscp", _number(6)),
         "ecn": ProfileField(1, 0, "ipv4_ecn", _number(2)),
@@ -96,6 +116,7 @@ FIELDS: Final[Mapping[str, Mapping[str, ProfileField]]] = {
         "ttl": ProfileField(8, 1, "ipv4_ttl", _number(8)), "proto": ProfileField(9, 1), "chksum": ProfileField(10, 2),
         "src": ProfileField(12, 4, "ipv4_src", _IPV4, "127.0.0.1"),
         "dst": ProfileField(16, 4, "ipv4_dst", _IPV4, "127.0.0.1"),
+        "options": ProfileField(20, 0, "ipv4_options", _BYTES),
     },
     "IPv6": {
         "tc": ProfileField(0, 0), "dscp": ProfileField(0, 0, "ipv6_dscp", _number(6)),
@@ -116,12 +137,15 @@ FIELDS: Final[Mapping[str, Mapping[str, ProfileField]]] = {
         "id": ProfileField(4, 2, "icmp_identifier", _number(16)),
         "seq": ProfileField(6, 2, "icmp_sequence", _number(16)),
     },
-    "VXLAN": {"vni": ProfileField(4, 3, VNI, _number(24), 0), "flags": ProfileField(0, 1)},
+    "VXLAN": {"vni": ProfileField(4, 3, "vxlan_vni", _number(24), 0), "flags": ProfileField(0, 1)},
 }  # fmt: skip
-HEADER_BYTES: Final = {"Ether": 14, "Dot1Q": 4, "IP": 20, "IPv6": 40, "UDP": 8, "TCP": 20, "ICMP": 8, "VXLAN": 8}
+HEADER_BYTES: Final = {
+    "Ether": 14, "Dot1Q": 4, "MPLS": 4, "IP": 20, "IPv6": 40, "UDP": 8, "TCP": 20, "ICMP": 8, "VXLAN": 8,
+}  # fmt: skip
+"""Without options."""
 HEADERS: Final = {
-    "Ether": "ethernet", "Dot1Q": "vlan", "IP": "ipv4", "IPv6": "ipv6", "UDP": "udp", "TCP": "tcp", "ICMP": "icmp",
-    "VXLAN": "vxlan",
+    "Ether": "ethernet", "Dot1Q": "vlan", "MPLS": "mpls", "IP": "ipv4", "IPv6": "ipv6", "UDP": "udp", "TCP": "tcp",
+    "ICMP": "icmp", "VXLAN": "vxlan",
 }  # fmt: skip
 """What [[stream]] calls them."""
 _BY_KEY: Final = {row.key: row for rows in FIELDS.values() for row in rows.values() if row.key}
@@ -135,6 +159,11 @@ def row_of(key: str) -> ProfileField:
 def key_in(key: str, nth: int) -> str:
     """The key of a field in the `nth` header of its kind, from 0."""
     return f"{key}@{nth}" if nth else key
+
+
+def header_bytes(layer: Layer) -> int:
+    """Bytes of a header with its options; 0 of a payload."""
+    return HEADER_BYTES.get(layer.kind, 0) + len(str(layer.values.get("options") or "")) // 2
 
 
 _NAMED: Final = re.compile(r"(\w+)(?::(\d+))?(?:\.(\w+))?")
@@ -193,7 +222,7 @@ def place(offset: int | str, fixup: int, size: int, layers: Sequence[Layer]) -> 
             begin = start + row.at
             if begin <= first and first + size <= begin + row.bytes:
                 return f"{layer.kind}.{name}", row, begin + row.bytes - first - size, seen[layer.kind]
-        start += HEADER_BYTES.get(layer.kind, 0)
+        start += header_bytes(layer)
         seen[layer.kind] += 1
     raise ValueError(f"{size} bytes at offset {first} are not within one field of {words(layers)}")
 
@@ -210,7 +239,7 @@ def _named(text: str, layers: Sequence[Layer]) -> int:
                     raise ValueError(f"{text!r}: expected one of {', '.join(f'{name}.{field}' for field in rows)}")
                 return start + (rows[field].at if field else 0)
             seen += 1
-        start += HEADER_BYTES.get(layer.kind, 0)
+        start += header_bytes(layer)
     raise ValueError(f"{text!r} is no field of {words(layers)}")
 
 

@@ -25,6 +25,11 @@ from pinchpoint.profiles.stl import (
 )
 
 _FLAGS: Final = {f"tcp_{word}_flag": word[0].upper() for word in ("urg", "ack", "psh", "rst", "syn", "fin")}
+_TOS: Final = {
+    "ip_precedence": 5, "ip_tos_field": 1, "ip_mbz": 0, "ip_delay": 4, "ip_throughput": 3, "ip_reliability": 2,
+    "ip_cost": 1, "ip_reserved": 0, "ip_dscp": 2, "ip_cu": 0,
+}  # fmt: skip
+"""Parts of one byte (RFC 791, 3.1; RFC 1349, 3; RFC 2474, 3): how many of its bits follow each."""
 _DEFAULTS: Final[Mapping[str, Any]] = {
     "transmit_mode": "continuous", "rate_pps": None, "rate_bps": None, "rate_percent": 10, "name": None, "direction": 0,
     "pkts_per_burst": 1, "burst_loop_count": 1, "inter_burst_gap": 12, "length_mode": "fixed",
@@ -33,10 +38,11 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "frame_size": 64, "frame_size_min": 64, "frame_size_max": 64, "l3_length": None, "l3_length_min": 110,
     "l3_length_max": 238, "l2_encap": "ethernet_ii", "mac_src": "00:00:01:00:00:01", "mac_dst": "00:00:00:00:00:00",
     "vlan_id": None, "vlan_user_priority": 1, "vlan_cfi": 1, "l3_protocol": None, "l4_protocol": None,
-    "ip_src_addr": "0.0.0.0", "ip_dst_addr": "192.0.0.1", "ip_ttl": 64, "ip_tos_field": 0, "ip_id": 0,
+    "vlan_protocol_tag_id": None, "ip_src_addr": "0.0.0.0", "ip_dst_addr": "192.0.0.1", "ip_ttl": 64, "ip_id": 0,
+    **dict.fromkeys(_TOS, 0),
     "ipv6_src_addr": "fe80::12", "ipv6_dst_addr": "fe80::22", "ipv6_hop_limit": 64, "ipv6_traffic_class": 0,
-    "ipv6_flow_label": 0, "tcp_src_port": 1024, "tcp_dst_port": 80, "tcp_seq_num": 1, "tcp_ack_num": 1,
-    "tcp_window": 4069, "udp_src_port": 1024, "udp_dst_port": 80, **dict.fromkeys(_FLAGS, 0),
+    "ipv6_flow_label": 0, "ipv6_next_header": None, "tcp_src_port": 1024, "tcp_dst_port": 80, "tcp_seq_num": 1,
+    "tcp_ack_num": 1, "tcp_window": 4069, "udp_src_port": 1024, "udp_dst_port": 80, **dict.fromkeys(_FLAGS, 0),
 }  # fmt: skip
 _WITHOUT_EFFECT: Final = frozenset({
     "mode", "port_handle", "port_handle2", "bidirectional", "stream_id", "save_to_yaml", "split_by_cores",
@@ -55,6 +61,7 @@ _VARYING: Final = {  # argument -> (how those of its variation begin, where it s
 }  # fmt: skip
 _OPS: Final = {"increment": "inc", "decrement": "dec", "random": "random"}
 _MOST_VLAN: Final = (1 << 12) - 1
+_MOST_LISTED: Final = 1024  # values of a variable
 
 
 class _Arguments:
@@ -167,20 +174,18 @@ def _layers(told: _Arguments) -> Iterator[Layer]:
     is_varied = {name: f"{name}_mode" in told.given for name in ends.values()}
     yield NAMES["Ether"](**{end: _mac(told[name], name) for end, name in ends.items()
                             if name in told.given or is_varied[name]})  # fmt: skip
-    tags = _words(told["vlan_id"]) or ([0] if "vlan" in str(told["l2_encap"]) else [])
-    for number, tag in enumerate(tags):
-        priority, drop = (_nth(told[name], number, 1) for name in ("vlan_user_priority", "vlan_cfi"))
-        yield NAMES["Dot1Q"](vlan=_number(tag, "vlan_id"), prio=_number(priority, "vlan_user_priority"),
-                             id=_number(drop, "vlan_cfi"))  # fmt: skip
+    yield from _tags(told)
     network, transport = told["l3_protocol"], told["l4_protocol"]
     if network is None and (transport or any(name.startswith("ip_") for name in told.given)):
         network = "ipv4"
     if network == "ipv4":
         yield NAMES["IP"](src=told["ip_src_addr"], dst=told["ip_dst_addr"], ttl=told.number("ip_ttl"),
-                          tos=told.number("ip_tos_field"), id=told.number("ip_id"))  # fmt: skip
+                          tos=sum(told.number(name) << behind for name, behind in _TOS.items()),
+                          id=told.number("ip_id"))  # fmt: skip
     elif network == "ipv6":
         yield NAMES["IPv6"](src=told["ipv6_src_addr"], dst=told["ipv6_dst_addr"], hlim=told.number("ipv6_hop_limit"),
-                            tc=told.number("ipv6_traffic_class"), fl=told.number("ipv6_flow_label"))  # fmt: skip
+                            tc=told.number("ipv6_traffic_class"), fl=told.number("ipv6_flow_label"),
+                            nh=told.number("ipv6_next_header") if told["ipv6_next_header"] else None)  # fmt: skip
     elif network is not None:
         raise UnsupportedError(f"STLHltStream(l3_protocol={network!r}): not supported")
     if transport == "udp":
@@ -192,6 +197,17 @@ def _layers(told: _Arguments) -> Iterator[Layer]:
                            window=told.number("tcp_window"))  # fmt: skip
     elif transport is not None:
         raise UnsupportedError(f"STLHltStream(l4_protocol={transport!r}): not supported")
+
+
+def _tags(told: _Arguments) -> Iterator[Layer]:
+    tags = _words(told["vlan_id"]) or ([0] if "vlan" in str(told["l2_encap"]) else [])
+    for text in _words(told["vlan_protocol_tag_id"]):
+        if str(text).removeprefix("0x") not in ("8100", str(0x8100)):
+            raise UnsupportedError(f"STLHltStream(vlan_protocol_tag_id={text!r}): not supported, expected 8100")
+    for number, tag in enumerate(tags):
+        priority, drop = (_nth(told[name], number, 1) for name in ("vlan_user_priority", "vlan_cfi"))
+        yield NAMES["Dot1Q"](vlan=_number(tag, "vlan_id"), prio=_number(priority, "vlan_user_priority"),
+                             id=_number(drop, "vlan_cfi"))  # fmt: skip
 
 
 def _nth(value: Any, number: int, default: Any) -> Any:
@@ -216,7 +232,8 @@ def _program(told: _Arguments, layers: Sequence[Layer]) -> Iterator[Any]:
 
 def _varied(name: str, words: Sequence[Any], base: int, size: int, most: int, place: str, fixup: int) -> Iterator[Any]:
     """The instructions for one field; `words`: its mode, step and count."""
-    mode, step, count = words[0] or "fixed", _number(words[1] or 1, name), _number(words[2] or 1, name)
+    mode, count = words[0] or "fixed", _number(words[2] or 1, name)
+    step = _number(words[1] or 1, name) & (1 << 8 * size) - 1  # of an IPv6 address the bytes that vary
     if mode == "fixed" or (count == 1 and mode != "random"):
         return
     if mode not in _OPS:
@@ -224,7 +241,11 @@ def _varied(name: str, words: Sequence[Any], base: int, size: int, most: int, pl
     span = step * (count - 1)
     ranges = {"increment": (base, base + span), "decrement": (base - span, base), "random": (0, most)}
     low, high = ranges[mode]
-    if low < 0 or high > most:
+    if low >= 0 and high <= most:
+        yield STLVmFlowVar(name, min_value=low, max_value=high, size=size, step=step, op=_OPS[mode])
+    elif count > _MOST_LISTED:
         raise UnsupportedError(f"STLHltStream({name}): {count} values from {base} by {step} go beyond {most}")
-    yield STLVmFlowVar(name, min_value=low, max_value=high, size=size, step=step, op=_OPS[mode])
+    else:  # they go on at the other end
+        signed = step if mode == "increment" else -step
+        yield STLVmFlowVar(name, value_list=[base + signed * nth & most for nth in range(count)], size=size)
     yield STLVmWrFlowVar(fv_name=name, pkt_offset=place, offset_fixup=fixup)

@@ -17,7 +17,16 @@ from typing import Any, Final
 
 from pinchpoint.host.confinement import MEMORY_BYTES, enter
 from pinchpoint.profiles.hlt import STLHltStream
-from pinchpoint.profiles.stl import LAYERS, MARK, NAMES, ProfileLineError, STLProfile, STLStream, UnsupportedError
+from pinchpoint.profiles.stl import (
+    LAYERS,
+    MARK,
+    NAMES,
+    PACKETS,
+    ProfileLineError,
+    STLProfile,
+    STLStream,
+    UnsupportedError,
+)
 
 MOST_BYTES: Final = 1 << 20
 # What profiles import; loaded before the interpreter's files may be out of reach.
@@ -28,8 +37,8 @@ _LIBRARY: Final = (
 _API: Final = ("trex_stl_lib.api", "trex.stl.api", "trex.stl.trex_stl_streams",
                "trex.stl.trex_stl_packet_builder_scapy")  # fmt: skip
 _HLT: Final = ("trex_stl_lib.trex_stl_hltapi", "trex.stl.trex_stl_hltapi")
-_PACKETS: Final = ("scapy.all", "scapy.layers.l2", "scapy.layers.inet", "scapy.layers.inet6", "scapy.layers.vxlan",
-                   "scapy.packet")  # fmt: skip
+_PACKETS: Final = ("scapy.all", "scapy.contrib.mpls", "scapy.layers.dns", "scapy.layers.l2", "scapy.layers.inet",
+                   "scapy.layers.inet6", "scapy.layers.vxlan", "scapy.packet")  # fmt: skip
 _WRITES: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
 _FORBIDDEN: Final = (
     "socket.", "subprocess.", "os.system", "os.exec", "os.fork", "os.posix_spawn", "os.spawn", "os.remove", "os.rename",
@@ -56,11 +65,10 @@ def main() -> None:
 
 
 def _stand_in() -> None:
-    shared = {layer.__name__: layer for layer in LAYERS}
     api: dict[str, Any] = {**NAMES, "os": os, "sys": sys}
-    api |= {name: sys.modules[name] for name in ("binascii", "random", "socket", "struct", "time")}
+    api |= {name: sys.modules[name] for name in ("binascii", "random", "socket", "string", "struct", "time")}
     hlt = {**api, "STLHltStream": STLHltStream}
-    for names, held in ((_API, api), (_HLT, hlt), (_PACKETS, shared)):
+    for names, held in ((_API, api), (_HLT, hlt), (_PACKETS, PACKETS)):
         for name in names:
             for count in range(1, name.count(".") + 2):
                 word = ".".join(name.split(".")[:count])

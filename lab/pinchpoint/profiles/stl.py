@@ -93,8 +93,8 @@ class Layer:
         return stack
 
     def own_bytes(self) -> int:
-        """Bytes of this header alone."""
-        return self.header_bytes
+        """Bytes of this header alone, with its options."""
+        return self.header_bytes + len(self.args.get("options") or "") // 2
 
 
 def _as_layer(other: Any) -> Layer:
@@ -123,11 +123,18 @@ def _layer(name: str, header_bytes: int, **fields: Any) -> type[Layer]:
     return type(name, (Layer,), {"header_bytes": header_bytes, "fields": fields})
 
 
+def _options(data: bytes | str = b"") -> str:
+    """Options of IPv4 as a header has them: hexadecimal digits of a multiple of four bytes (RFC 791, 3.1)."""
+    content = data.encode("latin-1") if isinstance(data, str) else bytes(data)
+    return (content + bytes(-len(content) % 4)).hex()
+
+
 _IP: Final = {"src": "127.0.0.1", "dst": "127.0.0.1", "ttl": 64, "tos": 0, "id": 1, "flags": 0, "proto": 17}
 LAYERS: Final = (
     _layer("Ether", 14, dst="", src="", type=0x0800),  # IEEE 802.3
     _layer("Dot1Q", 4, vlan=1, prio=0, id=0, type=0x0800),  # IEEE 802.1Q
-    _layer("IP", 20, **_IP, len=None, chksum=None),  # RFC 791
+    _layer("MPLS", 4, label=3, cos=0, s=0, ttl=0),  # RFC 3032
+    _layer("IP", 20, **_IP, len=None, chksum=None, options=""),  # RFC 791
     _layer("IPv6", 40, src="::1", dst="::1", hlim=64, tc=0, fl=0, nh=17, plen=None),  # RFC 8200
     _layer("UDP", 8, sport=53, dport=53, len=None, chksum=None),  # RFC 768
     _layer("TCP", 20, sport=20, dport=80, seq=0, ack=0, flags="S", window=8192, chksum=None),  # RFC 9293, no options
@@ -135,6 +142,10 @@ LAYERS: Final = (
     _layer("VXLAN", 8, vni=0, flags=8),  # RFC 7348
     Raw,
 )
+PACKETS: Final[Mapping[str, Any]] = {
+    **{layer.__name__: layer for layer in LAYERS}, "IPOption": _options, "DNS": lambda: Raw(bytes(12)),
+}  # fmt: skip
+"""What a profile finds in scapy, by name. Of DNS a header without questions, as payload (RFC 1035, 4.1.1)."""
 
 
 def profile_line() -> int:
@@ -317,6 +328,7 @@ class STLVM(Recorded):
         "write_mask": STLVmWrMaskFlowVar,
         "repeatable_random_var": STLVmFlowVarRepeatableRandom,
     }
+    renamed: ClassVar[Mapping[str, str]] = {"repeatable_random_var fv_name": "name", "write_mask add_val": "add_value"}
 
     def __init__(self) -> None:
         super().__init__()
@@ -325,7 +337,12 @@ class STLVM(Recorded):
     def __getattr__(self, name: str) -> Any:
         if name not in self.methods:
             raise AttributeError(f"'STLVM' object has no attribute {name!r}")
-        return lambda *values, **named: self.instructions.append(self.methods[name](*values, **named))
+
+        def call(*values: Any, **named: Any) -> None:
+            arguments = {self.renamed.get(f"{name} {key}", key): value for key, value in named.items()}
+            self.instructions.append(self.methods[name](*values, **arguments))
+
+        return call
 
     def fix_chksum(self, offset: Any = "IP") -> None:
         """Right checksums, as all are."""
@@ -336,8 +353,9 @@ class STLVM(Recorded):
 
 
 STLPktBuilder: Final = _call(
-    Recorded, "STLPktBuilder", pkt=None, pkt_buffer=None, vm=None, build_raw=True, remove_fcs=True
-)
+    Recorded, "STLPktBuilder", pkt=None, pkt_buffer=None, vm=None, path_relative_to_profile=False, build_raw=True,
+    remove_fcs=True,
+)  # fmt: skip
 """A packet, and what changes it."""
 
 
@@ -367,7 +385,29 @@ STLTXSingleBurst: Final = _call(Mode, "STLTXSingleBurst", "single burst", total_
 STLTXMultiBurst: Final = _call(Mode, "STLTXMultiBurst", "bursts", pkts_per_burst=1, ibg=0.0, count=1, **Mode.rates)
 # Counts and latency of a stream: the engine always has them.
 STLFlowStats: Final = _call(Recorded, "STLFlowStats", pg_id=..., vxlan=False)
-STLFlowLatencyStats: Final = _call(Recorded, "STLFlowLatencyStats", pg_id=..., vxlan=False)
+STLFlowLatencyStats: Final = _call(Recorded, "STLFlowLatencyStats", pg_id=..., vxlan=False, ieee_1588=False)
+STLTaggedPktGroup: Final = _call(Recorded, "STLTaggedPktGroup", tpgid=...)
+
+
+class CTRexVmInsFixHwCs:
+    """Which checksum a card fills in: all are right here."""
+
+    L4_TYPE_UDP, L4_TYPE_TCP, L4_TYPE_IP = 11, 13, 17
+
+
+def _packed(text: str) -> bytes:
+    """The bytes of an IPv4 address. Raises STLError."""
+    try:
+        return ipaddress.IPv4Address(text).packed
+    except ValueError as error:
+        raise STLError(str(error)) from error
+
+
+def _is_valid(text: str) -> bool:
+    try:
+        return bool(_packed(text))
+    except STLError:
+        return False
 
 
 class STLStreamDstMAC:
@@ -389,8 +429,9 @@ class STLStream(Recorded):
     def out(self) -> dict[str, Any]:
         """As the lab reads it. Raises UnsupportedError for what no scenario says."""
         packet, mode = self.args["packet"] or STLPktBuilder(pkt=Layer()), self.args["mode"] or STLTXCont()
-        if not isinstance(packet, STLPktBuilder) or packet.args["pkt_buffer"] or not _is_packet(packet.args["pkt"]):
-            expected = "expected STLPktBuilder(pkt=Ether()/IP()/UDP()/...), no capture"
+        pkt = packet.args["pkt"] if isinstance(packet, STLPktBuilder) and not packet.args["pkt_buffer"] else None
+        if not _is_packet(pkt) and not isinstance(pkt, str):
+            expected = "expected STLPktBuilder(pkt=Ether()/IP()/UDP()/...), or with the path of a capture"
             raise UnsupportedError(f"STLStream(packet=...): {expected}")
         if not isinstance(mode, Mode):
             raise UnsupportedError(f"STLStream(mode={type(mode).__name__}): expected STLTXCont(...)")
@@ -399,11 +440,14 @@ class STLStream(Recorded):
         if instructions is None or any(not isinstance(instruction, Instruction) for instruction in instructions):
             raise UnsupportedError("STLPktBuilder(vm=...): expected STLVM, or STLScVmRaw with a list of instructions")
         sends = self.args["enabled"] and not self.args["dummy_stream"]
+        layers = [] if isinstance(pkt, str) else pkt.layers()
         return {
             "name": self.args["name"], "line": self.line, "enabled": bool(sends), "start_us": self.args["isg"],
             "waits": not self.args["self_start"], "followed": bool(self.args["next"]), **mode.out(),
-            "layers": [{"kind": type(layer).__name__, "values": layer.args} for layer in packet.args["pkt"].layers()],
-            "bytes": len(packet.args["pkt"]), "instructions": [instruction.out() for instruction in instructions],
+            "capture": pkt if isinstance(pkt, str) else "",
+            "layers": [{"kind": type(layer).__name__, "values": layer.args} for layer in layers],
+            "bytes": sum(layer.own_bytes() for layer in layers),
+            "instructions": [instruction.out() for instruction in instructions],
         }  # fmt: skip
 
 
@@ -432,11 +476,15 @@ class STLError(Exception):
 
 _OFFERED: Final = (
     STLVmFlowVar, STLVmFlowVarRepeatableRandom, STLVmTupleGen, STLVmWrFlowVar, STLVmWrMaskFlowVar, STLVmTrimPktSize,
-    STLVmFixIpv4, STLVmFixChecksumHw, STLScVmRaw, STLVM, STLPktBuilder, STLStreamDstMAC,
-    STLTXCont, STLTXSingleBurst, STLTXMultiBurst, STLFlowStats, STLFlowLatencyStats, STLStream, STLProfile, STLError,
+    STLVmFixIpv4, STLVmFixChecksumHw, CTRexVmInsFixHwCs, STLScVmRaw, STLVM, STLPktBuilder, STLStreamDstMAC,
+    STLTXCont, STLTXSingleBurst, STLTXMultiBurst, STLFlowStats, STLFlowLatencyStats, STLTaggedPktGroup, STLStream,
+    STLProfile, STLError,
 )  # fmt: skip
 NAMES: Final[Mapping[str, Any]] = {
-    **{layer.__name__: layer for layer in LAYERS},
+    **PACKETS,
+    "is_valid_ipv4": _is_valid,
+    "is_valid_ipv4_ret": _packed,
+    "ipv4_str_to_num": partial(int.from_bytes, byteorder="big"),
     **{kind.__name__: kind for kind in _OFFERED},
     **{name: partial(_refuse, name) for name in _REFUSED},
     **{f"STLStreamDstMAC_{name}": getattr(STLStreamDstMAC, name) for name in ("CFG_FILE", "PKT", "ARP")},

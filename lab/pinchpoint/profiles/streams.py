@@ -1,42 +1,48 @@
-"""The streams of a profile as [[stream]] tables: Ethernet, VLAN tags, IP, UDP, TCP or ICMP, VXLAN; else it is refused.
-
-A profile in Python has declared them; one of captures (YAML) the engine reads, and says them as lines of the protocol.
+"""The streams that a profile in Python declares as [[stream]] tables: Ethernet, VLAN tags, MPLS, IP, UDP, TCP or ICMP,
+VXLAN; else it is refused. `captured` has those of captures.
 """
 
-import base64
-import binascii
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-import msgspec
-from msgspec import UNSET
-
-from pinchpoint.engine import protocol
-from pinchpoint.engine.process import find_engine
-from pinchpoint.engine.streams import StreamRequest
-from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.model.errors import InputError
-from pinchpoint.model.headers import FCS_BYTES, FLAGS, MOST_FLOWS, SHORTEST_BYTES, SIGNATURE_BYTES, mixes_groups
+from pinchpoint.model.headers import (
+    FCS_BYTES,
+    MOST_FLOWS,
+    MOST_LISTED,
+    SHORTEST_BYTES,
+    SIGNATURE_BYTES,
+    mixes_groups,
+)
 from pinchpoint.model.units import wire_bits
 from pinchpoint.profiles.declared import Layer, MaskedWrite, Stream, Trim, Tuple, Variable, Write
-from pinchpoint.profiles.fields import FIELDS, HEADER_BYTES, FieldNumbers, key_in, place, row_of
+from pinchpoint.profiles.fields import (
+    FIELDS,
+    IN_LAYERS,
+    FieldNumbers,
+    header_bytes,
+    key_in,
+    place,
+    row_of,
+)
 from pinchpoint.profiles.stl import ProfileLineError
 
 MOST_DRAWN: Final = 65_536  # random numbers before they repeat
 LARGEST_BYTES: Final = 9022  # of a frame that plain devices take
+MOST_SIZES: Final = 64  # of a stream
 _STACK: Final = re.compile(
-    r"(?:Ether(?:/Dot1Q)*/(?:IPv6|IP)/UDP/VXLAN/)?Ether(?:/Dot1Q)*"
+    r"(?:Ether(?:/Dot1Q)*/(?:IPv6|IP)/UDP/VXLAN/)?Ether(?:/Dot1Q)*(?:/MPLS)*"
     r"(?:/IP/ICMP|(?:/(?:(?:IP/)?IPv6|IP)(?:/(?:UDP|TCP))?)?)"
 )
-_EXPECTED: Final = "expected Ether, perhaps Dot1Q, IP, IPv6 or both, then UDP, TCP or ICMP; or that in VXLAN"
+_EXPECTED: Final = "expected Ether, perhaps Dot1Q and MPLS, IP, IPv6 or both, then UDP, TCP or ICMP; or that in VXLAN"
 _LENGTHS: Final = frozenset({"IP.len", "IPv6.plen", "UDP.len"})  # which follow a packet's size
 _FLAGS: Final = {"F": "fin", "S": "syn", "R": "rst", "P": "psh", "A": "ack", "U": "urg", "E": "ece", "C": "cwr"}
-_ETHER_TYPES: Final = {"Dot1Q": 0x8100, "IP": 0x0800, "IPv6": 0x86DD}
+_ETHER_TYPES: Final = {"Dot1Q": 0x8100, "MPLS": 0x8847, "IP": 0x0800, "IPv6": 0x86DD}
 _PROTOCOLS: Final = {"UDP": 17, "TCP": 6, "ICMP": 1}
 _CARRIED: Final = {**_PROTOCOLS, "IPv6": 41}  # RFC 4213
 _VXLAN_PORT: Final = 4789  # RFC 7348, 8
@@ -57,6 +63,7 @@ class Wanted:
     flags: Sequence[str] = ()  # of TCP; none: those that it has by default
     notes: Sequence[str] = ()  # in what it differs from the profile
     sizes: tuple[int, int] | None = None  # random ones, whose mean is `frame_bytes`
+    mix: Sequence[tuple[int, int]] = ()  # sizes with their weights, in the place of `frame_bytes`
     burst: int = 1  # frames that are due together
     gap_s: float = 0.0  # between two of these
     kinds: Sequence[str] = ()  # of headers, where keys of [[stream]] do not say them; none: they do
@@ -69,40 +76,58 @@ class Wanted:
         return rate / (1 + self.gap_s * rate / self.burst)
 
 
-def wanted(file: str, declared: Sequence[Stream]) -> list[Wanted]:
-    """The enabled streams of a profile. Raises InputError with its line where one cannot be sent as it says."""
+def wanted(file: str, declared: Sequence[Stream], captured: Callable[[Stream], Wanted]) -> list[Wanted]:
+    """The enabled streams of a profile; `captured` makes those whose packet is a capture.
+
+    Raises InputError with its line where one cannot be sent as it says.
+    """
     try:
-        return [_stream(number, stream) for number, stream in enumerate(declared) if stream.enabled]
+        return [
+            _timed(captured(stream) if stream.capture else _stream(stream), number, stream)
+            for number, stream in enumerate(declared)
+            if stream.enabled
+        ]
     except ProfileLineError as error:
         raise InputError(f"{file}: line {error.line}: {error}", "docs/coming-from.md says what is taken") from error
 
 
-def _stream(number: int, declared: Stream) -> Wanted:
+def _timed(base: Wanted, number: int, declared: Stream) -> Wanted:
+    """With what the profile says of its course."""
+    return replace(
+        base, title=str(declared.name or f"stream {number + 1}"), unit=declared.unit, rate=declared.rate,
+        burst=declared.burst, gap_s=0.0 if declared.unit == "percentage" else declared.gap_us * 1e-6,
+        notes=[*_course(declared), *base.notes],
+    )  # fmt: skip
+
+
+def _stream(declared: Stream) -> Wanted:
     kinds = [layer.kind for layer in declared.layers if layer.kind != "Raw"]
     stack = "/".join(kinds)
     if not _STACK.fullmatch(stack):
         raise ProfileLineError(declared.line, f"{stack}: not supported: {_EXPECTED}")
     asked = max(SHORTEST_BYTES, declared.bytes + FCS_BYTES)
-    least = sum(HEADER_BYTES[kind] for kind in kinds) + SIGNATURE_BYTES + FCS_BYTES
-    frame = min(max(asked, least), LARGEST_BYTES)
-    notes = list(_course(declared))
-    if frame > asked:
-        notes.append(f"frames of {asked} bytes there; here they have room for the engine's signature")
-    if frame < asked:
-        notes.append(f"frames of {asked} bytes there; here the largest that most devices take")
-    notes += _differences(declared, kinds)
+    least = sum(map(header_bytes, declared.layers)) + SIGNATURE_BYTES + FCS_BYTES
+    frame, told = frame_bytes(asked, least)
+    notes = [*told, *_differences(declared, kinds)]
+    values = _values(declared)
     base = Wanted(
-        str(declared.name or f"stream {number + 1}"), frame, declared.unit, declared.rate, _values(declared),
-        flags=_flags(declared), notes=notes, burst=declared.burst,
-        gap_s=0.0 if declared.unit == "percentage" else declared.gap_us * 1e-6,
-        kinds=() if _are_keys(kinds) else kinds,
+        "", frame, declared.unit, declared.rate, values, flags=_flags(declared), notes=notes,
+        kinds=() if _are_keys(kinds, values) else kinds,
     )  # fmt: skip
     return _sized(_varied(base, declared), declared, least)
 
 
-def _are_keys(kinds: Sequence[str]) -> bool:
-    """Whether keys of [[stream]] say these headers, each once."""
-    return len(set(kinds)) == len(kinds) and kinds[-1] in _PROTOCOLS and not {"IP", "IPv6"} <= set(kinds)
+def frame_bytes(asked: int, least: int) -> tuple[int, list[str]]:
+    """The size of frames, with the note where it is not the one that a profile asks for."""
+    frame = min(max(asked, least), LARGEST_BYTES)
+    here = "they have room for the engine's signature" if frame > asked else "the largest that most devices take"
+    return frame, [f"frames of {asked} bytes there; here {here}"] if frame != asked else []
+
+
+def _are_keys(kinds: Sequence[str], values: Mapping[str, FieldNumbers]) -> bool:
+    """Whether keys of [[stream]] say these headers, each once, and all of their values."""
+    is_plain = len(set(kinds)) == len(kinds) and kinds[-1] in _PROTOCOLS and not {"IP", "IPv6"} <= set(kinds)
+    return is_plain and IN_LAYERS.keys().isdisjoint(values)
 
 
 def _course(declared: Stream) -> Iterator[str]:
@@ -127,8 +152,11 @@ def _sized(base: Wanted, declared: Stream, least: int) -> Wanted:
     if variable is None:
         raise ProfileLineError(trim.line, f"{trim.fv_name}: no variable of this name")
     ends = variable.values or (variable.least, variable.most)
-    low, high = (min(max(size + FCS_BYTES, least), LARGEST_BYTES) for size in (min(ends), max(ends)))
+    lengths = [min(max(size + FCS_BYTES, least), LARGEST_BYTES) for size in ends]
+    low, high, mix = min(lengths), max(lengths), tuple(sorted(Counter(lengths).items()))
     notes = [*base.notes, f"sizes of {min(ends) + FCS_BYTES} to {max(ends) + FCS_BYTES} bytes there"]
+    if variable.values and 1 < len(mix) <= MOST_SIZES:
+        return replace(base, frame_bytes=sum(lengths) // len(lengths), mix=mix, notes=notes)
     if variable.op != "random":
         notes.append("sizes go up or down in steps there; here they are random")
     sizes = (low, high) if low < high else None
@@ -190,7 +218,9 @@ def _differences(declared: Stream, kinds: Sequence[str]) -> list[str]:
     }  # fmt: skip
     filled = {("IP", "len"), ("IP", "chksum"), ("IPv6", "plen"), ("UDP", "len"), ("TCP", "chksum"), ("ICMP", "chksum")}
     notes = []
-    for layer in declared.layers:
+    for layer, after in pairwise((*declared.layers, None)):
+        assert layer is not None
+        only["MPLS", "s"] = (int(after is None or after.kind != "MPLS"),)  # 1 in the last one (RFC 3032, 2.1)
         for name, value in layer.values.items():
             key = (layer.kind, name)
             if value is None:
@@ -226,11 +256,15 @@ def _varied(base: Wanted, declared: Stream) -> Wanted:
     if pair := next((variable for variable in used.values() if isinstance(variable, Tuple)), None):
         return _of_tuple(replace(base, notes=notes), pair, values, moved, len(used))
     counts = [values[key].repeats for key in moved if values[key].count > 1]
-    flows = math.lcm(*counts)
-    if flows > MOST_FLOWS:
-        repeat = f"the variables repeat after {flows} packets"
-        raise ProfileLineError(declared.line, f"{repeat}, expected at most {MOST_FLOWS}")
+    flows, notes = cycle(math.lcm(*counts), notes)
     return replace(base, values=values, order=moved, flows=flows, together=len(counts) > 1, notes=notes)
+
+
+def cycle(packets: int, notes: list[str]) -> tuple[int, list[str]]:
+    """After how many packets a stream repeats, with the note where that is earlier than there."""
+    if packets <= MOST_FLOWS:
+        return packets, notes
+    return MOST_FLOWS, [*notes, f"repeats after {packets} packets there; here after {MOST_FLOWS}"]
 
 
 def _of_variable(variable: Variable | Tuple, written: FieldNumbers) -> Iterator[str]:
@@ -240,6 +274,8 @@ def _of_variable(variable: Variable | Tuple, written: FieldNumbers) -> Iterator[
     begins = {"inc": variable.least, "dec": variable.most}.get(variable.op, variable.first)
     if variable.first not in (None, begins):
         yield f"{variable.name} begins with {variable.first} there, here with the first of its values"
+    if variable.op == "random" and variable.values:
+        yield f"{variable.name} draws from its values there; here they come in turn"
     if written.is_random and not variable.limit:
         yield f"{variable.name} is random there; here {written.drawn} random values repeat"
 
@@ -251,10 +287,10 @@ def _of_tuple(base: Wanted, pair: Tuple, values: Mapping[str, FieldNumbers], mov
         expected = "expected a tuple alone, its ip written to one address, its port to one port at most"
         raise ProfileLineError(pair.line, f"{pair.name}: {expected}")
     product = math.prod(values[key].count for key in moved)
-    flows = min(product, pair.limit_flows or product)
-    if not 1 <= flows <= MOST_FLOWS:
-        raise ProfileLineError(pair.line, f"{pair.name}: {flows} flows, expected 1 to {MOST_FLOWS}: lower limit_flows")
-    return replace(base, values=values, order=[*ips, *ports], flows=flows)
+    flows, notes = cycle(min(product, pair.limit_flows or product), list(base.notes))
+    if flows < 1:
+        raise ProfileLineError(pair.line, f"{pair.name}: limit_flows {pair.limit_flows}: expected 0 or more")
+    return replace(base, values=values, order=[*ips, *ports], flows=flows, notes=notes)
 
 
 def _written(
@@ -289,7 +325,12 @@ def _written(
         raise ProfileLineError(write.line, f"{where}: random, and its last {behind} bytes are not: not supported")
     key = key_in(row.key, nth)
     base = values[key].first if key in values else row.base
-    written = _moved(numbers, base & ~(mask << shift), shift)
+    if (mask << shift) & (1 << row.low) - 1:
+        raise ProfileLineError(write.line, f"{where}: bits of other fields are written with it: expected a mask")
+    written = _moved(numbers, (base << row.low) & ~(mask << shift), shift)
+    if row.low:
+        listed = tuple(number >> row.low for number in written.listed)
+        written = replace(written, first=written.first >> row.low, step=written.step >> row.low, listed=listed)
     _check_range(write.line, where, key, written)
     return key, written
 
@@ -301,16 +342,24 @@ def _moved(numbers: FieldNumbers, add: int, shift: int) -> FieldNumbers:
 
 
 def _shifted(write: MaskedWrite, numbers: FieldNumbers) -> FieldNumbers:
-    """What a masked write puts into its bytes. Raises ProfileLineError where the mask cuts some numbers off."""
+    """What a masked write puts into its bytes: all numbers, or a list of what the mask leaves of each.
+
+    Raises ProfileLineError where there are too many for a list, or random ones.
+    """
     moved = _moved(_moved(numbers, write.add_value, 0), 0, max(0, write.shift))
     (low, high), lowest = moved.ends, write.mask & -write.mask
     is_run = bool(lowest) and write.mask & (write.mask + lowest) == 0 and write.shift >= 0
     steps = moved.listed or (moved.first, moved.step)
     is_kept = is_run and low >= 0 and high <= write.mask and not any(number % lowest for number in steps)
-    if not is_kept or (numbers.is_random and write.shift):
+    if is_kept and not (numbers.is_random and write.shift):
+        return moved
+    if numbers.is_random or numbers.count > MOST_LISTED:
         told = f"mask {write.mask:#x}, shift {write.shift}: not supported: it cuts values of {low} to {high} off"
-        raise ProfileLineError(write.line, told)
-    return moved
+        raise ProfileLineError(write.line, f"{told}, which are random or more than {MOST_LISTED}")
+    every = numbers.listed or range(numbers.first, numbers.first + numbers.step * numbers.count, numbers.step)
+    left, right = max(0, write.shift), max(0, -write.shift)
+    kept = tuple((number + write.add_value << left >> right) & write.mask for number in every)
+    return FieldNumbers(kept[0], len(kept), listed=kept) if len(set(kept)) > 1 else FieldNumbers(kept[0])
 
 
 def _check_range(line: int, where: str, key: str, written: FieldNumbers) -> None:
@@ -351,86 +400,3 @@ def _numbers(write: Write | MaskedWrite, variable: Variable | Tuple, part: str) 
         told = f"{name}: init_value {variable.first}: not supported, expected a value that is reached from {begin}"
         raise ProfileLineError(line, told)
     return variable.size, FieldNumbers(begin, count, step)
-
-
-_VARIED: Final = {"ipv4.src": "ipv4_src", "ipv4.dst": "ipv4_dst"}
-_ADDRESSES: Final = (("ipv4_src", 26, 4), ("ipv4_dst", 30, 4))
-_OF_CAPTURES: Final[Mapping[int, tuple[str, tuple[tuple[str, int, int], ...]]]] = {
-    17: ("UDP", (("udp_src", 34, 2), ("udp_dst", 36, 2))),
-    6: ("TCP", (("tcp_src", 34, 2), ("tcp_dst", 36, 2), ("tcp_seq", 38, 4), ("tcp_ack", 42, 4), ("tcp_window", 48, 2))),
-}  # fmt: skip
-"""By protocol: the header; of frames that begin with Ether/IP the key, the first byte and the bytes of each field."""
-_PROTOCOL_AT, _FLAGS_AT, _OFFSET_AT = 23, 47, 46
-
-
-# Without a signature, so that no packet is too short for it.
-_DRY: Final = ("--dry-run", "--json", "--quiet", "--unstamped")
-
-
-class _Notes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """In what the engine's streams differ from the profile's: the first line of a dry run."""
-
-    notes: tuple[Annotated[str, msgspec.Meta(max_length=10_000)], ...]
-
-
-def of_captures(path: str, lab: Host, *, both_ways: bool = False) -> list[tuple[Wanted, bool]]:
-    """The streams of a profile of captures, each with whether it is one of servers; these with `both_ways` alone.
-
-    Raises InputError with the engine's words, which name the line.
-    """
-    ends = ("--from", "mem:left", "--to", "mem:right", *(("--both-ways",) if both_ways else ()))
-    try:
-        printed = lab.run((find_engine(lab), "send", *ends, *_DRY, "--trex", path))
-    except CommandFailed as error:
-        raise InputError(error.output.removeprefix("error: ").removeprefix("--trex ")) from error
-    first, *_, last = printed.splitlines()
-    notes, run = msgspec.json.decode(first, type=_Notes).notes, msgspec.json.decode(last, type=protocol.Run)
-    directed = [
-        (_captured(path, number, stream), stream.tx_port != run.streams[0].tx_port)
-        for number, stream in enumerate(run.streams, 1)
-    ]
-    (client, is_back), *others = directed
-    return [(replace(client, notes=[*notes, *client.notes]), is_back), *others]
-
-
-def _captured(path: str, number: int, stream: StreamRequest) -> Wanted:
-    frame = _frame(path, stream)
-    header, fields = _OF_CAPTURES[frame[_PROTOCOL_AT]]
-    asked = stream.size.fixed if isinstance(stream.size.fixed, int) else 0
-    least = HEADER_BYTES["Ether"] + HEADER_BYTES["IP"] + HEADER_BYTES[header] + SIGNATURE_BYTES + FCS_BYTES
-    notes = [f"frames of {asked} bytes there; here they have room for the engine's signature"] if asked < least else []
-    rate = stream.rate.fps if stream.rate is not None and isinstance(stream.rate.fps, float | int) else 0.0
-    places = (*_ADDRESSES, *fields)
-    values = {key: FieldNumbers(int.from_bytes(frame[at : at + length], "big")) for key, at, length in places}
-    flags = list[str]()
-    if header == "TCP":
-        flags = [word for bit, word in enumerate(FLAGS) if frame[_FLAGS_AT] >> bit & 1]
-        notes += ["TCP options there; none here"] if frame[_OFFSET_AT] >> 4 > HEADER_BYTES["TCP"] // 4 else []
-    order = []
-    for key, count in _varying(path, stream):
-        values[key] = FieldNumbers(values[key].first, count)
-        order.append(key)
-    title, size = f"frame {number} of the captures", max(asked, least)
-    return Wanted(title, size, "pps", rate, values, order, stream.flows, flags=flags, notes=notes)
-
-
-def _frame(path: str, stream: StreamRequest) -> bytes:
-    try:
-        frame = base64.b64decode(stream.template.frame, validate=True) if stream.template.frame is not UNSET else b""
-    except binascii.Error:
-        frame = b""
-    # Ethernet II with IPv4 without options, UDP or TCP behind it (RFC 791).
-    network = HEADER_BYTES["Ether"] + HEADER_BYTES["IP"]
-    header, _ = _OF_CAPTURES.get(frame[_PROTOCOL_AT], ("", ())) if len(frame) > network else ("", ())
-    if not header or len(frame) < network + HEADER_BYTES[header] or frame[12:15] != b"\x08\x00\x45":
-        expected = "no VLAN tag and no IP options are taken of captures"
-        raise InputError(f"{path}: a frame that is not Ether/IP/UDP or Ether/IP/TCP: {expected}")
-    return frame
-
-
-def _varying(path: str, stream: StreamRequest) -> Iterator[tuple[str, int]]:
-    for program in stream.fields:
-        counter = program.op.increment
-        if program.field not in _VARIED or counter is UNSET or counter.step != 1:
-            raise InputError(f"{path}: {program.field} varies in a way that a [[stream]] does not")
-        yield _VARIED[program.field], counter.count

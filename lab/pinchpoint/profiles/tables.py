@@ -10,10 +10,10 @@ from pinchpoint.model.errors import InputError
 from pinchpoint.model.headers import HEADERS as OF_STREAMS
 from pinchpoint.model.headers import KEYS
 from pinchpoint.profiles.declared import plain
-from pinchpoint.profiles.fields import HEADERS, VNI
+from pinchpoint.profiles.fields import HEADERS, IN_LAYERS
 from pinchpoint.profiles.streams import Wanted
 
-_OF_LAYERS: Final = {**KEYS, VNI: ("vxlan", "vni")}
+_OF_LAYERS: Final = {**KEYS, **IN_LAYERS}
 LEAST_SHARE, MOST_SHARE = 0.001, 1000.0  # of a [[stream]]
 BENCH: Final = """\
 # No device yet: the ports are joined. Put a device here, or import with --bench SCENARIO.
@@ -56,6 +56,7 @@ def _shares(title: str, streams: Sequence[Wanted]) -> list[float]:
 def _lines(stream: Wanted, left: str, right: str, share: float) -> Iterator[str]:
     yield from (f"# {plain(text)}" for text in (f"{stream.title}: {stream.rate:g} {stream.unit}", *stream.notes))
     size = '"{}-{}"'.format(*stream.sizes) if stream.sizes else str(stream.frame_bytes)
+    size = json.dumps(list(map(list, stream.mix))) if stream.mix else size
     yield from ("[[stream]]", f'from = "{left}"', f'to = "{right}"', f"frame_bytes = {size}")
     yield f"share = {share:.10g}"
     if stream.burst > 1:

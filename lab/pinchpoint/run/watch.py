@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import pairwise
 
 from pinchpoint.account.cpus import waited_shares
 from pinchpoint.account.ledger import is_summed, places
@@ -85,7 +86,9 @@ def watched(device: Watchable, head: RecordHead, seen: Sequence[Reading]) -> Wat
     everything = together(seen)
     counted = {**dict.fromkeys((*everything.went_back, *everything.unpaired), 0.0), **everything.flat()}
     graph = device.watched_graph(head.variant, counted, head.ports)
-    kept = [reading for reading in seen if not any(is_summed(name, graph) for name in _broken(reading))] or seen
+    left_out = [any(is_summed(name, graph) for name in _broken(reading)) for reading in seen]
+    kept = [reading for reading, is_left_out in zip(seen, left_out, strict=True) if not is_left_out] or seen
+    stretches = sum(before and not now for before, now in pairwise((True, *left_out))) or 1
     whole = everything if len(kept) == len(seen) else together(kept)
     # A state is that of the last reading: what is not there any more was removed.
     gauges = {name: whole.gauges[name] for name in (kept[-1].gauges if kept else ())}
@@ -97,14 +100,14 @@ def watched(device: Watchable, head: RecordHead, seen: Sequence[Reading]) -> Wat
     offload = offload_truth(signs.values, device.offload_limits(flat))
     suspicions = likely(signs, device, flat, in_service=True)
     resets = tuple(dict.fromkeys(name for reading in seen for name in reading.went_back))
-    seconds, left_out = 0.0 if head.are_totals else whole.elapsed_s, len(seen) - len(kept)
+    seconds = 0.0 if head.are_totals else whole.elapsed_s
     names = {port: f"{port} ({logical})" for port, logical in device.logical_names(flat).items()}
     told = tuple(_told(hop, names) for hop in hops)
     polling = tuple(replace(load, ports=tuple(names.get(port, port) for port in load.ports)) for load in threads)
     shown = Watched(seconds, told, polling, signs.values, suspicions, resets, offload)
-    unsure = {hop.name: round(_late(graph, hop, seconds)) for hop in hops}
+    unsure = {hop.name: round(_late(graph, hop, seconds, stretches)) for hop in hops}
     shown = replace(shown, unread=head.unread, truncated=head.truncated, missing=head.missing)
-    return replace(shown, waited=waited, left_out=left_out, unsure=unsure)
+    return replace(shown, waited=waited, left_out=len(seen) - len(kept), unsure=unsure)
 
 
 def _told(hop: Hop, names: Mapping[str, str]) -> Hop:
@@ -116,15 +119,19 @@ def _told(hop: Hop, names: Mapping[str, str]) -> Hop:
     return replace(hop, drops=tuple(drops))
 
 
-def _late(graph: HopGraph, hop: Hop, seconds: float) -> float:
-    """Frames of a place that may have been dropped by counters that were not published yet; 0 of totals."""
+def _late(graph: HopGraph, hop: Hop, seconds: float, stretches: int) -> float:
+    """Frames of a place that may have been dropped by counters that were not published yet; 0 of totals.
+
+    At the end of each of the `stretches` of readings that follow one another.
+    """
     counters = (drop.counter for place in graph.places if place.name == hop.name for drop in place.drops)
     if not seconds or not any(name.startswith(graph.late) for name in counters):
         return 0.0
-    if seconds < 2 * COUNTERS_SETTLE_S:
+    late_s = COUNTERS_SETTLE_S * stretches
+    if seconds < 2 * late_s:
         return hop.frames_in or 0.0
     dropped = sum(drop.frames for drop in hop.drops if drop.counter.startswith(graph.late))
-    return dropped * COUNTERS_SETTLE_S / seconds
+    return dropped * late_s / seconds
 
 
 def _broken(reading: Reading) -> tuple[str, ...]:

@@ -97,6 +97,16 @@ def test_of_two_pmds_the_one_that_polls_the_losing_port_is_asked():
     assert verdict(FOUND, [replace(at_right, threads=tuple(unknown)), overloaded()]).limit is Limit.FORWARDING_CORE
 
 
+def test_a_port_of_the_main_thread_beside_threads_that_poll_is_named_with_its_cause():
+    main = replace(thread_load(0.99), name="main thread", cpu=None, ports=("vm",))
+    idle = replace(thread_load(0.01), received=3, ports=("uplink",))
+    drop = Drop("packet socket of vm full", 100, "a counter", "dut", port="vm", kind=DropKind.RECEIVE_RING)
+    lost = losing(threads=[main, idle])
+    reached = verdict(FOUND, [replace(lost, ledger=replace(lost.ledger, hops=(Hop("h", None, None, (drop,)),)))])
+    assert reached.headline.startswith("packet socket of vm full; likely: the device's main thread forwards")
+    assert reached.suspicions[0].cause == "main-thread"
+
+
 def test_a_full_transmit_ring_before_a_busy_engine_is_the_generator():
     reached = verdict(
         FOUND, [losing("transmit ring of right full", "engine", engine_busy=0.99, threads=[thread_load(0.7)])]

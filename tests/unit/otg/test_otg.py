@@ -127,6 +127,27 @@ def test_an_overlay_has_its_network_and_the_headers_in_it():
     assert keyless.template.layers[2].gre.key is None
 
 
+def test_labels_are_stacked_and_step():
+    outer = ("mpls", {"label": pattern("value", 100), "bottom_of_stack": pattern("auto", 0)})
+    inner = ("mpls", {"label": pattern("increment", {"start": 16, "count": 5}), "time_to_live": pattern("value", 9)})
+    stream = planned(ETH, outer, inner, IP, ("udp", {}), size=pattern("fixed", 128)).stream
+    (_, first, second, *_) = (layer.mpls for layer in stream.template.layers)
+    assert (first.label, first.ttl, second.label, second.ttl) == (100, 64, 16, 9)
+    assert [(program.field, program.op.increment.count) for program in stream.fields] == [("mpls[1].label", 5)]
+
+
+def test_bytes_behind_the_headers_and_delays_are_left_out_with_a_warning():
+    custom = ("custom", {"bytes": "00ff"})
+    later = pattern("fixed_packets", {"packets": 10, "delay": pattern("microseconds", 1000)})
+    assert warned({"flows": [flow(ETH, IP, ("udp", {}), custom, duration=later)]}) == [
+        "flows[0].duration.fixed_packets.delay.microseconds: ignored: flows start together",
+        "flows[0].packet[3].custom: ignored: payloads are zeros",
+    ]
+    assert wrong(ETH, custom, IP) == ["flows[0].packet[1].custom: expected behind all headers: its bytes are payload"]
+    assert wrong(custom)[0].startswith("flows[0].packet[0].custom: expected behind")
+    assert wrong(ETH, ("custom", {"bytes": "0"}))[0].startswith("flows[0].packet[1].custom.bytes: expected hexadecimal")
+
+
 def test_an_arp_request_has_its_addresses():
     targets = {"start": "10.0.0.2", "step": "0.0.0.1", "count": 9}
     addresses = {
@@ -227,7 +248,7 @@ def test_sizes_are_lists_ranges_and_mixes():
     [
         ({"flow": []}, "flow: unknown field"),
         ({"flows": [flow(colour=1)]}, "flows[0].colour: unknown field"),
-        ({"flows": [flow(ETH, ("mpls", {}))]}, "flows[0].packet[1].mpls: not supported"),
+        ({"flows": [flow(ETH, ("ppp", {}))]}, "flows[0].packet[1].ppp: not supported"),
         ({"flows": [flow(ETH, ("ipv4", {"options": [{"choice": "router_alert"}]}))]}, "packet[1].ipv4.options: not"),
         ({"flows": [flow(ETH, ("ipv4", {"src": {"metric_tags": [{"name": "x"}]}}))]}, "ipv4.src.metric_tags: not"),
         ({"flows": [flow(ETH, ("ipv4", {"src": pattern("value", "10.0.0")}))]}, "ipv4.src.value: expected an IPv4"),

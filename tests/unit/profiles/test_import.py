@@ -241,6 +241,18 @@ PROFILE = """\
 """
 
 
+def test_the_first_frame_of_a_capture_is_a_packet(written, refusal, tmp_path):
+    client, server = (10, 0, 0, 1), (10, 0, 0, 2)
+    write_capture(tmp_path / "one.pcap", [datagram(client, server, (4000, port)) for port in (53, 54)])
+    mode = "STLTXSingleBurst(pps=10, total_pkts=5)"
+    body = f"return [STLStream(packet=STLPktBuilder(pkt='one.pcap', path_relative_to_profile=True), mode={mode})]"
+    (stream,), told = written(body)
+    assert (stream["ipv4_src"], stream["udp_dst"], stream["frame_bytes"], stream["share"]) == ("10.0.0.1", 53, 64, 10)
+    assert "# stream 1: 10 pps" in told and "# ends after 5 packets there" in told
+    (tmp_path / "one.pcap").write_bytes(b"oh")
+    assert "one.pcap: byte 0" in refusal(body)
+
+
 def test_captures_in_yaml_are_imported_with_what_is_sent_differently(imported, tmp_path):
     write_capture(tmp_path / "one.pcap")
     profile = tmp_path / "profile.yaml"
@@ -262,6 +274,27 @@ def test_captures_in_yaml_are_imported_with_what_is_sent_differently(imported, t
     notes = (tmp_path / "imported.toml").read_text()
     assert "# one.pcap: dual_port_mask: ignored" in notes
     assert "# one.pcap: 1 of 2 frames go from server to client and are not sent: --both-ways sends them" in notes
+
+
+def test_a_capture_of_more_frames_than_streams_is_one_of_their_sizes(imported, tmp_path):
+    short = datagram((10, 0, 0, 1), (10, 0, 0, 2), (4000, 53))
+    write_capture(tmp_path / "one.pcap", [short, short, short + bytes(60)] * 100)
+    profile = tmp_path / "profile.yaml"
+    profile.write_text(PROFILE.replace("NAME", "one.pcap"))
+    (stream,) = imported(profile)
+    assert (stream.sizes.mix, stream.flows, stream.udp_dst.first) == (((64, 200), (124, 100)), 15, 53)
+    assert "# one.pcap: its 300 frames from the client are one stream of" in (tmp_path / "imported.toml").read_text()
+
+
+def test_captures_of_more_pairs_than_a_stream_cycles_through_are_told(imported, tmp_path):
+    write_capture(tmp_path / "one.pcap")
+    profile = tmp_path / "profile.yaml"
+    text = PROFILE.replace("NAME", "one.pcap").replace("16.0.0.3", "16.0.1.255").replace("48.0.0.5", "48.0.255.255")
+    profile.write_text(text.replace("      limit : 15\n", ""))
+    (stream,) = imported(profile)
+    assert stream.flows == 1 << 24
+    told = (tmp_path / "imported.toml").read_text()
+    assert f"# repeats after {511 * 65535} packets there; here after {1 << 24}" in told
 
 
 def segment(src, dst, ports, flags, data=b"", options=b""):
@@ -323,6 +356,62 @@ def test_some_bits_of_a_variable_are_written_where_the_mask_keeps_them(written):
     assert stream["udp_src"] == {"first": 257, "step": 256, "count": 30}, "the low byte of port 1 stays"
 
 
+def test_what_a_mask_leaves_of_values_is_a_list(written):
+    (stream,), _ = written(masked(mask=0x1, shift=-1))
+    assert stream["udp_src"] == [number >> 1 & 1 for number in range(1, 31)], "the lowest bit of port 1 is written"
+    (stream,), _ = written(masked(mask=0xF0))
+    assert (set(stream["udp_src"]), stream["flows"]) == ({1, 17}, 30)
+    (stream,), _ = written(masked(mask=0x80))
+    assert (stream["udp_src"], stream["flows"]) == (1, 1), "no value reaches that bit"
+
+
+LABELS = "Ether()/MPLS(label=17, cos=1, s=0, ttl=255)/MPLS(label=0, s=1)/IP()/UDP(sport=1, dport=2)/('x'*20)"
+
+
+def test_labels_are_layers_and_vary_by_a_mask(written, imported, tmp_path):
+    write = "STLVmWrMaskFlowVar('v', 'MPLS:1.label', pkt_cast_size=4, mask=0xFFFFF000, shift=12)"
+    program = f"[STLVmFlowVar('v', min_value=1, max_value=2000, size=2), {write}]"
+    body = f"from scapy.contrib.mpls import MPLS\n{packet(LABELS, program)}"
+    (stream,), _ = written(body)
+    assert stream["layers"][:3] == [
+        "ethernet", {"mpls": {"ttl": 255, "label": 17, "tc": 1}}, {"mpls": {"ttl": 0, "label": "1-2000"}},
+    ]  # fmt: skip
+    assert (stream["order"], stream["flows"]) == (["mpls[1].label"], 2000)
+    assert imported(profile_of(tmp_path, body))
+
+
+def test_options_of_ipv4_are_kept_and_count_in_the_packet(written, imported, tmp_path):
+    text = "Ether()/IP(dst='10.0.0.2', options=IPOption(b'\\x01\\x01\\x01\\x00'))/UDP(sport=1, dport=2)"
+    body = packet(f"{text}/('x'*(100-len({text})))", "[STLVmFlowVar('v', size=2), STLVmWrFlowVar('v', 38)]")
+    (stream,), _ = written(body)
+    assert stream["layers"][1]["ipv4"]["options"] == "01010100"
+    assert (stream["layers"][2]["udp"]["src"], stream["frame_bytes"]) == ("0-255", 104), "ports begin at byte 38"
+    assert imported(profile_of(tmp_path, body))
+
+
+def test_more_packets_than_a_cycle_has_are_told(written):
+    sources = "STLVmFlowVar('a', min_value='16.0.0.0', max_value='18.0.0.254'), STLVmWrFlowVar('a', 'IP.src')"
+    (stream,), told = written(packet(PACKET, f"[{sources}]"))
+    assert (stream["ipv4_src"], stream["flows"]) == ("16.0.0.0-18.0.0.254", 1 << 24)
+    assert "# repeats after 33554687 packets there; here after 16777216" in told
+
+
+def test_names_that_the_api_has_beside_its_calls(written):
+    body = """first, most = "16.0.0.1", ipv4_str_to_num(is_valid_ipv4_ret("16.0.0.1")) + 3
+vm = STLVM()
+vm.var(name="ip", min_value=first, max_value=most, size=4, op="inc")
+vm.repeatable_random_var(fv_name="port", size=2, min_value=1, max_value=9, limit=3, seed=0)
+vm.write(fv_name="ip", pkt_offset="IP.src")
+vm.write(fv_name="port", pkt_offset="UDP.sport")
+vm.fix_chksum_hw(l3_offset="IP", l4_offset="UDP", l4_type=CTRexVmInsFixHwCs.L4_TYPE_UDP)
+pkt = Ether()/IP()/UDP()/DNS()
+return [STLStream(packet=STLPktBuilder(pkt=pkt, vm=vm), flow_stats=STLTaggedPktGroup(tpgid=0)),
+        STLStream(packet=STLPktBuilder(pkt=pkt), flow_stats=STLFlowLatencyStats(pg_id=1, ieee_1588=True))]"""
+    (stream, timed), _ = written(body)
+    assert (stream["ipv4_src"], stream["udp_src"]) == ("16.0.0.1-16.0.0.4", {"random": "1-9", "count": 3})
+    assert timed["frame_bytes"] == 64, "54 bytes with the question's header"
+
+
 def test_random_values_that_repeat_and_lists_are_told_as_such(written):
     repeating = "STLVmFlowVarRepeatableRandom('v', size=2, limit=10, min_value=1, max_value=99)"
     (stream,), told = written(packet(PACKET, f"[{repeating}, STLVmWrFlowVar('v', 'UDP.sport')]"))
@@ -331,6 +420,8 @@ def test_random_values_that_repeat_and_lists_are_told_as_such(written):
     listed = "STLVmFlowVar('v', value_list=['10.0.0.9', '10.0.0.4'], op='inc')"
     (stream,), _ = written(packet(PACKET, f"[{listed}, STLVmWrFlowVar('v', 'IP.src')]"))
     assert (stream["ipv4_src"], stream["flows"]) == (["10.0.0.9", "10.0.0.4"], 2)
+    (stream,), told = written(packet(PACKET, f"[{listed}, STLVmWrFlowVar('v', 'IP.src')]".replace("inc", "random")))
+    assert "# v draws from its values there; here they come in turn" in told
 
 
 def test_packets_that_are_cut_have_random_sizes_and_their_lengths_follow(written):
@@ -341,6 +432,8 @@ def test_packets_that_are_cut_have_random_sizes_and_their_lengths_follow(written
     assert "# sizes of 64 to 1518 bytes there" in told and "in steps" not in told
     (stream,), told = written(packet(f"{PACKET}/(9000*'x')", program.replace("random", "inc").replace("1514", "9200")))
     assert stream["frame_bytes"] == "64-9022" and "# sizes go up or down in steps there" in told
+    (stream,), told = written(packet(PACKET, "[STLVmFlowVar('s', value_list=[60, 508, 60]), STLVmTrimPktSize('s')]"))
+    assert stream["frame_bytes"] == [[64, 2], [512, 1]] and "in steps" not in told
 
 
 def test_bursts_keep_their_length_and_their_mean_rate_and_what_ends_is_told(written):
@@ -438,6 +531,26 @@ def test_hlt_mixes_tags_and_sizes(written):
     assert stream["frame_bytes"] == "100-1000"
 
 
+def test_hlt_values_beyond_the_end_of_a_field_go_on_at_the_other(written):
+    ports = {"udp_dst_port": 65000, "udp_dst_port_mode": "increment", "udp_dst_port_step": 300}
+    (stream,), _ = written(hlt(udp_dst_port_count=3, **ports, **UDP4))
+    assert (stream["udp_dst"], stream["flows"]) == ([65000, 65300, 64], 3)
+    macs = {"mac_src": "10:00:00:00:00:01", "mac_src_mode": "decrement", "mac_src_step": 2, "mac_src_count": 2}
+    (stream,), _ = written(hlt(**macs, **UDP4))
+    assert stream["eth_src"] == ["10:00:00:00:00:01", "10:00:ff:ff:ff:ff"], "32 bits vary"
+
+
+def test_hlt_priorities_tags_and_the_low_bytes_of_ipv6_steps(written):
+    (stream,), _ = written(hlt(ip_dscp=10, vlan_id=5, vlan_protocol_tag_id="8100", **UDP4))
+    assert (stream["ipv4_dscp"], stream["vlan"]) == (10, 5)
+    (stream,), _ = written(hlt(ip_precedence=5, ip_tos_field=4, **UDP4))
+    assert stream["ipv4_dscp"] == 42, "(5 << 5 | 4 << 1) >> 2"
+    steps = {"ipv6_dst_mode": "increment", "ipv6_dst_step": "1::11", "ipv6_dst_count": 3}
+    body = hlt(l3_protocol="ipv6", l4_protocol="udp", ipv6_dst_addr="2001:db8::1", ipv6_next_header=17, **steps)
+    (stream,), _ = written(body)
+    assert stream["ipv6_dst"] == {"first": "2001:db8::1", "step": 17, "count": 3}
+
+
 def test_hlt_without_a_transport_has_its_network_alone(written, imported, tmp_path):
     body = hlt(ip_src_addr="10.0.0.1", ip_dst_addr="10.0.0.9", frame_size=128)
     (stream,), _ = written(body)
@@ -456,17 +569,25 @@ def test_hlt_without_a_transport_has_its_network_alone(written, imported, tmp_pa
         (packet("Ether()/IP(colour=3)/UDP()"), 4, "IP(colour=...)"),
         (packet("Ether()/IP(dst='10.0.0.0/24')/UDP()"), 4, "IP(dst='10.0.0.0/24')"),
         (packet("Ether()/IP()/VXLAN()"), 4, "VXLAN"),
-        ("\n" + packet("'some.pcap'"), 5, "no capture"),
-        ("import scapy.contrib.mpls", 4, "import scapy.contrib"),
+        ("\n" + packet("'some.pcap'"), 5, "some.pcap: no such file; tried "),
+        (packet("'../some.pcap'"), 4, "../some.pcap: expected a path below"),
+        (packet("'/etc/hostname'"), 4, "/etc/hostname: expected a path below"),
+        (packet("'some.pcap'", "[STLVmFlowVar('v'), STLVmWrFlowVar('v', 'IP.src')]"), 4, "captured packets do not"),
+        (packet("7"), 4, "or with the path of a capture"),
+        ("import scapy.contrib.gtp", 4, "import scapy.contrib"),
         (packet(PACKET, "[STLVmTrimPktSize('size')]"), 4, "size: no variable"),
-        (masked(mask=0xF0), 4, "mask 0xf0, shift 0"),
-        (masked(mask=0xA5), 4, "mask 0xa5"),
-        (masked(mask=0xFF, shift=4), 4, "mask 0xff, shift 4"),
+        (masked(mask=0xF0).replace("max_value=30", "max_value=30, op='random'"), 4, "mask 0xf0, shift 0"),
+        (masked(mask=0xA5).replace("size=1, min_value=1, max_value=30", "size=2, max_value=2000"), 4, "mask 0xa5"),
+        (packet(LABELS, "[STLVmFlowVar('v'), STLVmWrFlowVar('v', 'MPLS.label')]"), 4, "expected a mask"),
+        (packet(LABELS.replace("s=1", "s=0")), 4, "MPLS(s=0)"),
+        (packet("Ether()/IP(options='77')/UDP()"), 4, "options of at most 40 bytes"),
         (
             "from trex_stl_lib.trex_stl_hltapi import STLHltStream\nreturn STLHltStream(colour=3)",
             5,
             "STLHltStream(colour=",
         ),
+        (hlt(vlan_id=1, vlan_protocol_tag_id="9100", **UDP4), 5, "vlan_protocol_tag_id='9100'"),
+        (hlt(l3_protocol="ipv6", l4_protocol="udp", ipv6_next_header=6), 5, "IPv6(nh=6)"),
         (packet(PACKET, "[STLVmFlowVar('v', size=1, op='random'),STLVmWrFlowVar('v','IP.src')]"), 4, "random, and"),
         (packet(PACKET, "[STLVmFlowVar('v', step=0),STLVmWrFlowVar('v','IP.src')]"), 4, "step 0"),
         (packet(PACKET, "[STLVmFlowVar('v', init_value=3, step=2),STLVmWrFlowVar('v','IP.src')]"), 4, "init_value 3"),

@@ -256,6 +256,14 @@ def test_what_the_switch_may_not_have_published_yet_is_not_called_unexplained(re
     assert ("not explained" in [cell.text for cell in reasons.cells]) is told
 
 
+def test_each_stretch_of_readings_may_miss_what_is_published_late():
+    late, came = reading(**{"ovs/coverage/drop_action_of_pipeline": 370}), reading(unpaired=("ovs/port/new/rx_pkts",))
+    whole, parts = (watched(OVS, head(), [*[late] * 30, *between, *[late] * 30]) for between in ((), (came,)))
+    assert (whole.left_out, parts.left_out) == (0, 1)
+    assert whole.unsure["datapath"] > 0
+    assert parts.unsure["datapath"] == pytest.approx(2 * whole.unsure["datapath"], abs=1)
+
+
 @pytest.mark.parametrize(("lost", "told"), [(7, "7.00 pps"), (-7, "-7.00 pps"), (0, "")])
 def test_a_small_loss_that_lasts_is_told_and_so_is_more_out_than_in(lost, told):
     """Of 1,000 frames a second for a minute; what is read late at one end is at most 50 of all of them."""

@@ -1,11 +1,12 @@
-//! The one flow of a capture: which side is the client, and whose frame each
+//! The two hosts of a capture: which one is the client, and whose frame each
 //! is. The client sends the first frame.
 
 use crate::pcap::CapturedFrame;
 use pinchpoint_wire::{ethernet, ipv4, tcp, udp, verify};
+use std::collections::BTreeSet;
 use std::net::SocketAddrV4;
 
-/// Frames of one flow by direction.
+/// Frames between two hosts by direction.
 #[derive(Debug, Default)]
 pub(super) struct Flow {
     pub(super) frames: Vec<Vec<u8>>,
@@ -21,26 +22,47 @@ struct Ends {
     dst: SocketAddrV4,
 }
 
-/// Splits a capture by direction; otherwise says what it holds besides one flow
-/// of UDP or TCP over IPv4.
+impl Ends {
+    /// Whether it goes from client to server, if `first` does; nothing if it is of other hosts. Of
+    /// a host that speaks to itself the ports tell.
+    fn is_there(self, first: Self) -> Option<bool> {
+        let (client, server) = (first.src.ip(), first.dst.ip());
+        let is_back = (self.src.ip(), self.dst.ip()) == (server, client)
+            && (client != server || self.src == first.dst);
+        let is_there = (self.src.ip(), self.dst.ip()) == (client, server);
+        (is_back || is_there).then_some(!is_back)
+    }
+
+    /// The same in both directions.
+    fn flow(self) -> (u8, SocketAddrV4, SocketAddrV4) {
+        let (src, dst) = (self.src.min(self.dst), self.src.max(self.dst));
+        (self.protocol, src, dst)
+    }
+}
+
+/// Splits a capture by direction; otherwise says what it holds besides UDP or
+/// TCP over IPv4 between two hosts.
 pub(super) fn split(captured: Vec<CapturedFrame>) -> Result<Flow, String> {
     let mut flow = Flow::default();
-    let mut first = None;
-    let mut damaged = 0;
+    let (mut first, mut flows, mut damaged) = (None, BTreeSet::new(), 0);
     for (index, frame) in captured.into_iter().enumerate() {
         let at = |why: String| format!("frame {}: {why}", index + 1);
         let ends = ends(&frame.bytes).map_err(at)?;
-        let Ends { protocol, src, dst } = *first.get_or_insert(ends);
+        let first = *first.get_or_insert(ends);
         damaged += usize::from(!verify::checksums_right(&frame.bytes));
-        if (ends.protocol, ends.src, ends.dst) == (protocol, src, dst) {
-            flow.frames.push(frame.bytes);
-        } else if (ends.protocol, ends.src, ends.dst) == (protocol, dst, src) {
-            flow.replies.push(frame.bytes);
-        } else {
-            return Err(at(format!(
-                "expected one flow, {src} to {dst}; found another from {} to {}",
-                ends.src, ends.dst
-            )));
+        flows.insert(ends.flow());
+        match ends.is_there(first) {
+            Some(true) => flow.frames.push(frame.bytes),
+            Some(false) => flow.replies.push(frame.bytes),
+            None => {
+                return Err(at(format!(
+                    "expected frames between {} and {}; found one from {} to {}",
+                    first.src.ip(),
+                    first.dst.ip(),
+                    ends.src,
+                    ends.dst
+                )));
+            }
         }
     }
     if flow.frames.is_empty() {
@@ -51,7 +73,15 @@ pub(super) fn split(captured: Vec<CapturedFrame>) -> Result<Flow, String> {
             "{damaged} frames have wrong checksums in the capture (taken before the NIC's offload?)"
         ));
     }
-    if first.is_some_and(|ends| ends.protocol == ipv4::PROTOCOL_TCP) {
+    if flows.len() > 1 {
+        flow.warnings.push(format!(
+            "{} flows between the same hosts: their ports stay those of the capture",
+            flows.len()
+        ));
+    }
+    let is_tcp =
+        |(protocol, ..): &(u8, SocketAddrV4, SocketAddrV4)| *protocol == ipv4::PROTOCOL_TCP;
+    if flows.iter().any(is_tcp) {
         flow.warnings.push(
             "TCP: segments are sent as they were captured, whatever the other end answers"
                 .to_owned(),

@@ -9,21 +9,22 @@ pub(super) enum Rule {
     Read,
     /// It changes nothing that is sent.
     NoEffect,
-    /// Fine as long as it has one of these values; otherwise why not.
-    Only(&'static [&'static str], &'static str),
+    /// Unless it has one of these values, a warning says in what the frames
+    /// differ.
+    Told(&'static [&'static str], &'static str),
     /// What it asks for cannot be had.
     Refused(&'static str),
 }
 
-use Rule::{NoEffect, Only, Read, Refused};
+use Rule::{NoEffect, Read, Refused, Told};
 
 type Table = &'static [(&'static str, Rule)];
 
 const OFF: &[&str] = &["false", "False", "0"];
 const GAPS: &str =
     "gaps of the capture are not kept; frames are sent evenly at cps x frames per flow";
-const POOLS: &str = "only one range of clients and one of servers are imported";
-const SERVER: &str = "servers are taken from servers_start to servers_end";
+const ORDER: &str = "pairs of addresses are taken in order";
+const MACS: &str = "MAC addresses belong to the ports that send and receive";
 const IPV6: &str = "only IPv4 is imported";
 const PAYLOAD: &str = "payloads are sent as they were captured";
 
@@ -32,30 +33,26 @@ pub(super) const PROFILE: Table = &[
     ("duration", Read),
     ("generator", Read),
     ("cap_info", Read),
-    ("cap_ipg", Only(OFF, GAPS)),
-    ("cap_ipg_min", Refused(GAPS)),
-    ("cap_override_ipg", Refused(GAPS)),
-    (
-        "mac",
-        Refused("MAC addresses belong to the ports that send and receive"),
-    ),
+    ("cap_ipg", Told(OFF, GAPS)),
+    ("cap_ipg_min", Told(&[], GAPS)),
+    ("cap_override_ipg", Told(&[], GAPS)),
+    ("mac", Told(&[], MACS)),
+    // How TRex's own scheduler keeps its time.
+    ("tw", NoEffect),
     (
         "mac_override_by_ip",
-        Only(OFF, "MAC addresses do not follow the client's address"),
+        Told(OFF, "MAC addresses do not follow the client's address"),
     ),
     ("vlan", Refused("frames keep the VLAN tags of the capture")),
     ("src_ipv6", Refused(IPV6)),
     ("dst_ipv6", Refused(IPV6)),
     ("keep_src_port", Read),
-    ("one_app_server", Only(OFF, SERVER)),
+    ("one_app_server", Read),
 ];
 
 /// Keys of `generator`.
 pub(super) const GENERATOR: Table = &[
-    (
-        "distribution",
-        Only(&["seq"], "pairs of addresses are taken in order"),
-    ),
+    ("distribution", Told(&["seq"], ORDER)),
     ("clients_start", Read),
     ("clients_end", Read),
     ("servers_start", Read),
@@ -67,12 +64,19 @@ pub(super) const GENERATOR: Table = &[
     ("tcp_aging", NoEffect),
     ("udp_aging", Read),
     ("dual_port_mask", Read),
-    ("generator_clients", Refused(POOLS)),
-    ("generator_servers", Refused(POOLS)),
-    (
-        "mac",
-        Refused("MAC addresses belong to the ports that send and receive"),
-    ),
+    ("generator_clients", Read),
+    ("generator_servers", Read),
+    ("mac", Told(&[], MACS)),
+];
+
+/// Keys of an entry of `generator_clients` and of `generator_servers`.
+pub(super) const POOL: Table = &[
+    ("name", Read),
+    ("distribution", Told(&["seq"], ORDER)),
+    ("ip_start", Read),
+    ("ip_end", Read),
+    // Ports are those of the captures.
+    ("track_ports", NoEffect),
 ];
 
 /// Keys of an entry of `cap_info`.
@@ -83,24 +87,24 @@ pub(super) const TEMPLATE: Table = &[
     ("rtt", Read),
     (
         "w",
-        Only(
+        Told(
             &["1"],
             "flows follow each other one by one, not in bursts from one client",
         ),
     ),
     ("limit", Read),
-    ("cap_ipg", Only(OFF, GAPS)),
+    ("cap_ipg", Told(OFF, GAPS)),
     ("keep_src_port", Read),
     (
         "plugin_id",
-        Only(&["0"], "plug-ins that change a flow are not imported"),
+        Told(&["0"], "ports and payloads stay those of the capture"),
     ),
     ("dyn_pyload", Refused(PAYLOAD)),
     ("wlength", Refused(PAYLOAD)),
-    ("server_addr", Refused(SERVER)),
-    ("one_app_server", Only(OFF, SERVER)),
-    ("client_pool", Refused(POOLS)),
-    ("server_pool", Refused(POOLS)),
+    ("server_addr", Read),
+    ("one_app_server", Read),
+    ("client_pool", Read),
+    ("server_pool", Read),
 ];
 
 /// A mapping all of whose keys have passed a table.
@@ -108,6 +112,8 @@ pub(super) struct Keys<'a> {
     path: String,
     line: usize,
     entries: &'a [Entry],
+    /// In what the frames differ from what keys ask for.
+    pub(super) warnings: Vec<String>,
 }
 
 impl<'a> Keys<'a> {
@@ -120,25 +126,29 @@ impl<'a> Keys<'a> {
             );
             return Err(At::new(node.line, message));
         };
-        let keys = Self {
+        let mut keys = Self {
             path: path.to_owned(),
             line: node.line,
             entries,
+            warnings: Vec::new(),
         };
         for entry in entries {
-            keys.check(entry, table)?;
+            let warning = keys.check(entry, table)?;
+            keys.warnings.extend(warning);
         }
         Ok(keys)
     }
 
-    fn check(&self, entry: &Entry, table: Table) -> Result<(), At> {
+    fn check(&self, entry: &Entry, table: Table) -> Result<Option<String>, At> {
         let value = describe(&entry.node.value);
+        let is_one_of = |values: &[&str]| match &entry.node.value {
+            Value::Scalar(text) => values.contains(&text.as_str()),
+            _ => false,
+        };
         let why = match table.iter().find(|(key, _)| *key == entry.key) {
-            Some((_, Read | NoEffect)) => return Ok(()),
-            Some((_, Only(values, why))) => match &entry.node.value {
-                Value::Scalar(text) if values.contains(&text.as_str()) => return Ok(()),
-                _ => format!("not supported, expected {}: {why}", values[0]),
-            },
+            Some((_, Read | NoEffect)) => return Ok(None),
+            Some((_, Told(values, _))) if is_one_of(values) => return Ok(None),
+            Some((key, Told(_, why))) => return Ok(Some(format!("{key} {value}: ignored, {why}"))),
             Some((_, Refused(why))) => format!("not supported: {why}"),
             None => {
                 let known: Vec<_> = table.iter().map(|(key, _)| *key).collect();
@@ -157,6 +167,21 @@ impl<'a> Keys<'a> {
 
     fn entry(&self, key: &str) -> Option<&'a Entry> {
         self.entries.iter().find(|entry| entry.key == key)
+    }
+
+    /// The nodes of the list at `key`, each with what it is called in errors;
+    /// none if the key is not there.
+    pub(super) fn list(&self, key: &str) -> Result<Vec<(String, &'a Node)>, At> {
+        let Some(entry) = self.entry(key) else {
+            return Ok(Vec::new());
+        };
+        let Value::Sequence(nodes) = &entry.node.value else {
+            let found = describe(&entry.node.value);
+            return Err(self.error(entry, &format!("{found}: expected a list")));
+        };
+        let path = |index| format!("{}.{key}[{index}]", self.path);
+        let named = nodes.iter().enumerate();
+        Ok(named.map(|(index, node)| (path(index), node)).collect())
     }
 
     /// The value of `key`, which must be there.

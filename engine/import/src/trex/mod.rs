@@ -1,9 +1,9 @@
 //! TRex stateful-template profiles (the `-f` file of a stateful TRex run) as
 //! streams of frames.
 //!
-//! What can be said honestly with streams is imported: one-flow captures of
-//! UDP or TCP over IPv4, whose client frames repeat over pairs of addresses at the
-//! profile's rate. Everything else is an error that names the key, its line
+//! What can be said honestly with streams is imported: captures of UDP or TCP
+//! over IPv4 between two hosts, whose client frames repeat over pairs of addresses at
+//! the profile's rate. Everything else is an error that names the key, its line
 //! and its value: a profile that is not sent as it says must not look as if
 //! it were. What is merely told differently is a warning of its stream.
 //!
@@ -35,11 +35,11 @@ pub struct ImportedProfile {
 pub struct ImportedStream {
     /// The capture, as the profile names it.
     pub pcap: String,
-    /// The frames of one flow from client to server, in order, at least one,
+    /// The frames from client to server, in order, at least one,
     /// without frame check sequence; addresses, ports and checksums are still
     /// those of the capture.
     pub frames: Vec<Vec<u8>>,
-    /// The frames of that flow from server to client.
+    /// The frames from server to client.
     pub replies: Vec<Vec<u8>>,
     /// Client addresses.
     pub clients: AddressRange,

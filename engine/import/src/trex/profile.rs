@@ -74,15 +74,22 @@ fn not_one_profile(root: &Node) -> At {
 struct Common {
     clients: AddressRange,
     servers: AddressRange,
+    client_pools: Pools,
+    server_pools: Pools,
     keep_src_port: bool,
+    one_app_server: bool,
     warnings: Vec<String>,
 }
+
+/// Ranges of addresses by name.
+type Pools = Vec<(String, AddressRange)>;
 
 impl Common {
     fn new(profile: &Keys<'_>) -> Result<Self, At> {
         let generator = profile.node("generator")?;
         let generator = Keys::new(generator, "generator", keys::GENERATOR)?;
-        let mut warnings = Vec::new();
+        let mut warnings = profile.warnings.clone();
+        warnings.extend_from_slice(&generator.warnings);
         let aging = generator.optional("udp_aging", "seconds", not_negative)?;
         if let Some((aging_s, _)) = aging.filter(|(aging_s, _)| *aging_s > 0.0) {
             warnings.push(format!(
@@ -100,7 +107,10 @@ impl Common {
         Ok(Self {
             clients: range(&generator, "clients_start", "clients_end")?,
             servers: range(&generator, "servers_start", "servers_end")?,
-            keep_src_port: keep_src_port(profile)?.unwrap_or(false),
+            client_pools: pools(&generator, "generator_clients")?,
+            server_pools: pools(&generator, "generator_servers")?,
+            keep_src_port: flag(profile, "keep_src_port")?.unwrap_or(false),
+            one_app_server: flag(profile, "one_app_server")?.unwrap_or(false),
             warnings,
         })
     }
@@ -118,8 +128,15 @@ impl Common {
         let (ipg_us, _) = entry.required("ipg", MICROSECONDS, not_negative)?;
         let (rtt_us, _) = entry.required("rtt", MICROSECONDS, not_negative)?;
         entry.node("w")?;
+        let clients = pool(&entry, "client_pool", &self.client_pools)?.unwrap_or(self.clients);
+        let mut servers = pool(&entry, "server_pool", &self.server_pools)?.unwrap_or(self.servers);
+        if flag(&entry, "one_app_server")?.unwrap_or(self.one_app_server) {
+            let (first, _) = entry.required("server_addr", ADDRESS, address)?;
+            servers = AddressRange { first, last: first };
+        }
         let mut warnings = self.warnings.clone();
-        if !keep_src_port(&entry)?.unwrap_or(self.keep_src_port) {
+        warnings.extend_from_slice(&entry.warnings);
+        if !flag(&entry, "keep_src_port")?.unwrap_or(self.keep_src_port) {
             warnings.push(
                 "every flow has the source port of the capture; TRex gives each flow its own"
                     .to_owned(),
@@ -129,35 +146,63 @@ impl Common {
             line,
             path,
             pcap,
-            clients: self.clients,
-            servers: self.servers,
-            flows: self.flows(&entry, &mut warnings)?,
+            flows: flows(&entry, clients, servers, &mut warnings)?,
+            clients,
+            servers,
             cps,
             ipg_us,
             rtt_us,
             warnings,
         })
     }
-
-    fn flows(&self, entry: &Keys<'_>, warnings: &mut Vec<String>) -> Result<u64, At> {
-        let (clients, servers) = (self.clients.count(), self.servers.count());
-        let pairs = clients.saturating_mul(servers);
-        let expected = format!(
-            "1 to {pairs}, the {clients} clients times the {servers} servers (a pair is one flow)"
-        );
-        let within = |text: &str| text.parse().ok().filter(|n| (1..=pairs).contains(n));
-        if let Some((limit, _)) = entry.optional("limit", &expected, within)? {
-            return Ok(limit);
-        }
-        warnings.push(format!(
-            "without limit TRex keeps making new flows; here the {pairs} pairs repeat"
-        ));
-        Ok(pairs)
-    }
 }
 
-fn keep_src_port(keys: &Keys<'_>) -> Result<Option<bool>, At> {
-    let found = keys.optional("keep_src_port", "true or false", |text| match text {
+fn flows(
+    entry: &Keys<'_>,
+    clients: AddressRange,
+    servers: AddressRange,
+    warnings: &mut Vec<String>,
+) -> Result<u64, At> {
+    let (clients, servers) = (clients.count(), servers.count());
+    let pairs = clients.saturating_mul(servers);
+    let expected = format!(
+        "1 to {pairs}, the {clients} clients times the {servers} servers (a pair is one flow)"
+    );
+    let within = |text: &str| text.parse().ok().filter(|n| (1..=pairs).contains(n));
+    if let Some((limit, _)) = entry.optional("limit", &expected, within)? {
+        return Ok(limit);
+    }
+    warnings.push(format!(
+        "without limit TRex keeps making new flows; here the {pairs} pairs repeat"
+    ));
+    Ok(pairs)
+}
+
+fn pools(generator: &Keys<'_>, key: &str) -> Result<Pools, At> {
+    let pool = |(path, node): (String, &Node)| {
+        let keys = Keys::new(node, &path, keys::POOL)?;
+        let (name, _) = keys.required("name", "a word", |text| Some(text.to_owned()))?;
+        Ok((name, range(&keys, "ip_start", "ip_end")?))
+    };
+    generator.list(key)?.into_iter().map(pool).collect()
+}
+
+/// The range of the pool that an entry names.
+fn pool(
+    entry: &Keys<'_>,
+    key: &str,
+    pools: &[(String, AddressRange)],
+) -> Result<Option<AddressRange>, At> {
+    let named = |text: &str| {
+        let found = pools.iter().find(|(name, _)| name == text);
+        found.map(|(_, range)| *range)
+    };
+    let found = entry.optional(key, "the name of a pool of the generator", named)?;
+    Ok(found.map(|(range, _)| range))
+}
+
+fn flag(keys: &Keys<'_>, key: &str) -> Result<Option<bool>, At> {
+    let found = keys.optional(key, "true or false", |text| match text {
         "true" | "True" | "1" => Some(true),
         "false" | "False" | "0" => Some(false),
         _ => None,

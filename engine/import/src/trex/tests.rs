@@ -143,6 +143,45 @@ fn what_trex_would_send_differently_is_a_warning() {
 }
 
 #[test]
+fn gaps_bursts_orders_and_addresses_of_ports_are_warnings() {
+    let text = profile("50.0.0.2", ", limit: 1, keep_src_port: true")
+        .replace("w: 1", "w: 4")
+        .replace("\"seq\"", "random")
+        + "  cap_ipg : true\n  mac : [0, 0, 0, 1, 0, 0]\n  tw :\n    levels : 2\n";
+    assert_eq!(
+        stream(&text, &[query()]).warnings,
+        [
+            "cap_ipg \"true\": ignored, gaps of the capture are not kept; frames are sent evenly at \
+             cps x frames per flow",
+            "mac a list of 6: ignored, MAC addresses belong to the ports that send and receive",
+            "distribution \"random\": ignored, pairs of addresses are taken in order",
+            "w \"4\": ignored, flows follow each other one by one, not in bursts from one client",
+        ]
+    );
+}
+
+#[test]
+fn a_template_has_one_server_or_its_own_pools() {
+    let range = |first: [u8; 4], last: [u8; 4]| AddressRange {
+        first: first.into(),
+        last: last.into(),
+    };
+    let one = ", one_app_server: true, server_addr: 50.0.0.7";
+    let found = stream(&profile("50.0.0.9", one), &[query()]);
+    assert_eq!(found.servers, range([50, 0, 0, 7], [50, 0, 0, 7]));
+    assert_eq!(found.flows, 255, "255 clients of one server");
+    let pools = "    generator_clients :\n      - { name: c1, distribution: seq, ip_start: 16.0.0.1, \
+                 ip_end: 16.0.0.4 }\n    generator_servers :\n      - { name: s1, ip_start: 48.0.0.1, \
+                 ip_end: 48.0.0.2, track_ports: false }\n  cap_info";
+    let text = profile("50.0.0.9", ", client_pool: c1, server_pool: s1");
+    let found = stream(&text.replace("  cap_info", pools), &[query()]);
+    assert_eq!(found.clients, range([16, 0, 0, 1], [16, 0, 0, 4]));
+    assert_eq!(found.servers, range([48, 0, 0, 1], [48, 0, 0, 2]));
+    let unused = profile("50.0.0.9", "").replace("  cap_info", pools);
+    assert_eq!(stream(&unused, &[query()]).clients.count(), 255);
+}
+
+#[test]
 fn keys_that_are_off_need_no_support() {
     let text = profile(
         "50.0.0.2",
@@ -155,20 +194,13 @@ fn keys_that_are_off_need_no_support() {
 fn unsupported_keys_are_named_with_line_and_value() {
     let cases = [
         (
-            ", cap_ipg: true",
-            "cap_info[0].cap_ipg: \"true\": not supported, expected false: gaps of the",
-        ),
-        (
             ", dyn_pyload: [{pkt_id: 1}]",
             "cap_info[0].dyn_pyload: a list of 1: not supported: payloads",
         ),
+        (", one_app_server: true", "cap_info[0].server_addr: missing"),
         (
-            ", plugin_id: 2",
-            "cap_info[0].plugin_id: \"2\": not supported, expected 0: plug-ins",
-        ),
-        (
-            ", server_addr: 1.2.3.4",
-            "cap_info[0].server_addr: \"1.2.3.4\": not supported: servers are taken",
+            ", client_pool: c9",
+            "cap_info[0].client_pool: \"c9\": expected the name of a pool of the generator",
         ),
         (
             ", limits: 4",
@@ -189,11 +221,10 @@ fn unsupported_keys_are_named_with_line_and_value() {
         let expected = format!("p.yaml: line 10: {expected}");
         assert!(found.starts_with(&expected), "{found}");
     }
-    let top = profile("50.0.0.2", "") + "  mac : [0, 0, 0, 1, 0, 0]\n";
+    let top = profile("50.0.0.2", "") + "  src_ipv6 : [0, 0, 0, 1, 0, 0]\n";
     assert_eq!(
         message(&top),
-        "p.yaml: line 11: mac: a list of 6: not supported: MAC addresses belong to the ports that \
-         send and receive"
+        "p.yaml: line 11: src_ipv6: a list of 6: not supported: only IPv4 is imported"
     );
 }
 
@@ -210,22 +241,10 @@ fn values_of_the_wrong_kind_are_named_with_line_and_value() {
         ("cps: 2.5", "cps: 1e999", 10, "cap_info[0].cps: \"1e999\""),
         ("cps: 2.5, ", "", 10, "cap_info[0].cps: missing"),
         (
-            "w: 1",
-            "w: 2",
-            10,
-            "cap_info[0].w: \"2\": not supported, expected 1",
-        ),
-        (
             "ipg: 10000",
             "ipg: [1]",
             10,
             "cap_info[0].ipg: a list of 1: expected microseconds",
-        ),
-        (
-            "\"seq\"",
-            "random",
-            4,
-            "generator.distribution: \"random\": not supported, expected seq",
         ),
         (
             "20.0.0.1",
@@ -283,6 +302,29 @@ fn a_tcp_flow_is_sent_as_it_was_captured_and_that_is_told() {
 }
 
 #[test]
+fn several_flows_between_two_hosts_keep_their_ports_and_that_is_told() {
+    let media = frame((SERVER.0, 6_000), (CLIENT.0, 7_000), 17, 60);
+    let control = frame(CLIENT, SERVER, 6, 30);
+    let text = profile("50.0.0.2", ", plugin_id: 2");
+    let found = stream(&text, &[control.clone(), media.clone(), query()]);
+    assert_eq!(found.frames, [control, query()]);
+    assert_eq!(found.replies, [media]);
+    let told = |begin: &str| found.warnings.iter().any(|told| told.starts_with(begin));
+    assert!(told("plugin_id \"2\": ignored, ports and payloads stay"));
+    assert!(told("3 flows between the same hosts: their ports stay"));
+    assert!(told("TCP: segments are sent"));
+}
+
+#[test]
+fn a_host_that_speaks_to_itself_has_its_directions_by_ports() {
+    let (client, server) = (([127, 0, 0, 1], 40_000), ([127, 0, 0, 1], 53));
+    let there = frame(client, server, 17, 30);
+    let back = frame(server, client, 17, 60);
+    let found = stream(&profile("50.0.0.2", ""), &[there.clone(), back.clone()]);
+    assert_eq!((found.frames, found.replies), (vec![there], vec![back]));
+}
+
+#[test]
 fn a_capture_that_is_no_flow_is_named_with_its_frame() {
     let stranger = frame(([10, 1, 1, 9], 1), SERVER, 17, 4);
     let mut ipv6 = query();
@@ -303,7 +345,8 @@ fn a_capture_that_is_no_flow_is_named_with_its_frame() {
         (&[vec![1; 9]], "one.pcap: frame 1: 9 bytes, too few"),
         (
             &[query(), stranger],
-            "one.pcap: frame 2: expected one flow, 10.1.1.1:40000 to 10.2.2.2:53; found another",
+            "one.pcap: frame 2: expected frames between 10.1.1.1 and 10.2.2.2; found one from \
+             10.1.1.9:1 to 10.2.2.2:53",
         ),
     ];
     for (frames, expected) in cases {

@@ -11,12 +11,15 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use pinchpoint_import::{pcap, replay, trex};
 use pinchpoint_wire::{FCS_LEN, signature};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Bytes of the shortest frame.
 const MIN_SIZE: usize = 64;
 /// Streams of a trial: their ids are bytes.
 const MAX_FRAMES: usize = 256;
+/// Sizes of one stream at most.
+const MAX_SIZES: usize = 64;
 /// Bytes that a frame takes on the wire besides itself (IEEE 802.3 clause 4.4.2).
 const WIRE_OVERHEAD: f64 = 20.0;
 /// Bytes of the longest standard frame, which is also the longest of every mix with a name.
@@ -110,15 +113,27 @@ impl Source {
                 )]
             }
             Self::Profile(profile) => {
+                let merged = are_merged(profile, both_ways);
                 let streams = profile.streams.iter();
-                streams.flat_map(|stream| told(stream, both_ways)).collect()
+                streams
+                    .flat_map(|stream| told(stream, both_ways, merged))
+                    .collect()
             }
             _ => Vec::new(),
         }
     }
 }
 
-fn told(stream: &trex::ImportedStream, both_ways: bool) -> Vec<String> {
+/// Whether a profile has more frames than there are streams: then those of a template are one.
+fn are_merged(profile: &trex::ImportedProfile, both_ways: bool) -> bool {
+    let sent = |stream: &trex::ImportedStream| {
+        let replies = if both_ways { stream.replies.len() } else { 0 };
+        stream.frames.len() + replies
+    };
+    profile.streams.iter().map(sent).sum::<usize>() > MAX_FRAMES
+}
+
+fn told(stream: &trex::ImportedStream, both_ways: bool, merged: bool) -> Vec<String> {
     let (sent, replies) = (stream.frames.len(), stream.replies.len());
     let unsent = (replies > 0 && !both_ways).then(|| {
         format!(
@@ -127,7 +142,13 @@ fn told(stream: &trex::ImportedStream, both_ways: bool) -> Vec<String> {
             sent + replies
         )
     });
-    let warnings = stream.warnings.iter().cloned().chain(unsent);
+    let one = (merged && sent > 1).then(|| {
+        format!(
+            "its {sent} frames from the client are one stream of their sizes; ports, flags and \
+             numbers are those of the shortest"
+        )
+    });
+    let warnings = stream.warnings.iter().cloned().chain(unsent).chain(one);
     warnings
         .map(|warning| format!("{}: {warning}", stream.pcap))
         .collect()
@@ -312,9 +333,10 @@ fn bodies(args: &SendArgs, source: &Source, ends: &Ends) -> Result<Vec<Body>, Fa
             },
         }]),
         Source::Profile(profile) => {
+            let merged = are_merged(profile, args.both_ways);
             let streams = profile.streams.iter();
             Ok(streams
-                .flat_map(|stream| imported(args, stream, ends))
+                .flat_map(|stream| imported(args, stream, ends, merged))
                 .collect())
         }
     }
@@ -359,9 +381,14 @@ fn in_turn(rate: Option<&Rate>, own: f64, all: &[f64]) -> Option<Rate> {
 }
 
 /// A stream for each frame that the client of a template sends, or on the way
-/// back its server, at the rate of its flows. Ethernet addresses are the
-/// ports', as TRex has them.
-fn imported(args: &SendArgs, stream: &trex::ImportedStream, ends: &Ends) -> Vec<Body> {
+/// back its server, at the rate of its flows; `merged`: one for all of them.
+/// Ethernet addresses are the ports', as TRex has them.
+fn imported(
+    args: &SendArgs,
+    stream: &trex::ImportedStream,
+    ends: &Ends,
+    merged: bool,
+) -> Vec<Body> {
     let (src, dst) = ends.macs(&args.frames);
     let (client, server) = stream.pair(0);
     let (clients, servers) = (stream.clients.count(), stream.servers.count());
@@ -370,12 +397,12 @@ fn imported(args: &SendArgs, stream: &trex::ImportedStream, ends: &Ends) -> Vec<
     } else {
         (&stream.frames, client, server)
     };
-    let body = |frame: &Vec<u8>| {
+    let body = |frame: &Vec<u8>, fps: f64, size: Size| {
         let mut frame = frame.clone();
         flows::set_addresses(&mut frame, from, to);
         Body {
-            rate: Some(Rate::Fps(stream.cps)),
-            size: Size::Fixed(natural_bytes(&frame)),
+            rate: Some(Rate::Fps(fps)),
+            size,
             template: with_macs(&frame, Some(src), Some(dst)),
             flows: Flows {
                 count: stream.flows,
@@ -383,7 +410,33 @@ fn imported(args: &SendArgs, stream: &trex::ImportedStream, ends: &Ends) -> Vec<
             },
         }
     };
-    frames.iter().map(body).collect()
+    let shortest = frames.iter().min_by_key(|frame| frame.len());
+    if let (true, Some(shortest)) = (merged, shortest) {
+        let fps = stream.cps * frames.len() as f64;
+        return vec![body(shortest, fps, mixed(frames))];
+    }
+    let alone = |frame: &Vec<u8>| body(frame, stream.cps, Size::Fixed(natural_bytes(frame)));
+    frames.iter().map(alone).collect()
+}
+
+/// The sizes of frames and how often each comes; of more than a list takes,
+/// neighbours have the larger one.
+fn mixed(frames: &[Vec<u8>]) -> Size {
+    let sizes: Vec<usize> = frames.iter().map(|frame| natural_bytes(frame)).collect();
+    let longest = sizes.iter().copied().max().unwrap_or(MIN_SIZE);
+    let mut step = 1;
+    loop {
+        let mut counts = BTreeMap::<usize, u32>::new();
+        for bytes in &sizes {
+            let bytes = bytes.next_multiple_of(step).min(longest);
+            *counts.entry(bytes).or_default() += 1;
+        }
+        match counts.len() {
+            0 | 1 => return Size::Fixed(longest),
+            2..=MAX_SIZES => return Size::List(counts.into_iter().collect()),
+            _ => step *= 2,
+        }
+    }
 }
 
 /// Bytes of a captured frame when it is sent, with check sequence.
