@@ -18,7 +18,7 @@ pub use layer::{EchoRequest, ExtensionRequest, Hex, LayerRequest, TcpFlag};
 pub use stream::{FieldRequest, Op, Rate, Shape, Size, StreamRequest, Template, Wrong};
 
 /// Version of the protocol spoken here.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// Reads a key that may be null but must be there.
 fn present<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>

@@ -7,7 +7,7 @@ from msgspec import UNSET, UnsetType
 from pinchpoint.engine.sockets import SocketsListening, SocketsRequest, SocketsResult, SocketsSample, SocketsServed
 from pinchpoint.engine.streams import Latency, Message, Part, Status, StreamRequest
 
-PROTOCOL_VERSION = 7
+PROTOCOL_VERSION = 8
 LONGEST_DRAIN = 10  # times drain_s: a drain is extended while frames of its trial still arrive
 
 BackendName = Literal["mem", "af_packet", "af_xdp", "xdp_live", "dpdk"]

@@ -440,7 +440,7 @@ class STLStream(Recorded):
         if instructions is None or any(not isinstance(instruction, Instruction) for instruction in instructions):
             raise UnsupportedError("STLPktBuilder(vm=...): expected STLVM, or STLScVmRaw with a list of instructions")
         sends = self.args["enabled"] and not self.args["dummy_stream"]
-        layers = [] if isinstance(pkt, str) else pkt.layers()
+        layers = pkt.layers() if isinstance(pkt, Layer) else []
         return {
             "name": self.args["name"], "line": self.line, "enabled": bool(sends), "start_us": self.args["isg"],
             "waits": not self.args["self_start"], "followed": bool(self.args["next"]), **mode.out(),
