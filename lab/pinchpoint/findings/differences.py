@@ -14,7 +14,7 @@ from pinchpoint.model.result import RunInfo, ScenarioResult
 NONE = "none"
 NOT_RECORDED = "not recorded"  # of a host: it does not tell, or an older version did not ask
 _NAMES = ("name", "title", "path", "point", "defaulted")  # say which scenario it is, not what it does
-_PROGRAM = "switch "  # how versions of the switch's own program are named (`OvsBench.facts`)
+_PROGRAM = "switch "  # how versions of the switch's own program are named (`facts` of its bench)
 _GUESTS_KERNEL = "guest.kernel"  # among the settings in force
 _LENGTH = "duration_s"  # of the measure's own table, e.g. load.duration_s
 

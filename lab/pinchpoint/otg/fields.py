@@ -4,7 +4,7 @@ import re
 from typing import Any, Final
 
 from pinchpoint.otg.captures import LARGEST, MOST_FRAMES
-from pinchpoint.otg.headers import HEADERS
+from pinchpoint.otg.headers import HEADERS, TAGS
 from pinchpoint.otg.patterns import IPV4, IPV6, MAC, bits, unused
 from pinchpoint.otg.shape import (
     Choice,
@@ -40,7 +40,10 @@ def _bytes(value: Any) -> str | None:
 
 
 CUSTOM: Final = Record(
-    {"bytes": Leaf("hexadecimal digits of whole bytes", _bytes, "not sent, with a warning: payloads are zeros")},
+    {
+        "bytes": Leaf("hexadecimal digits of whole bytes", _bytes, "not sent, with a warning: payloads are zeros"),
+        "metric_tags": TAGS,
+    },
     ("bytes",),
 )
 PACKET: Final = Choice({
