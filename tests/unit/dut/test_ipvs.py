@@ -270,7 +270,7 @@ def test_of_udp_the_time_is_set_in_every_mode_and_has_no_fixed_end(mode):
     keys = 'port = 80\ntransport = "udp"\n'
     scenario = read(("port = 80\n", f"{keys}closed_s = 300\n"), ('local = "10.1.0.240"', mode))
     assert scenario.service.closed_s == 300
-    with pytest.raises(InputError, match="closed_s: expected whole seconds, found 1.5"):
+    with pytest.raises(InputError, match=r"closed_s: expected whole seconds, found 1\.5"):
         read(("port = 80\n", f"{keys}closed_s = 1.5\n"), ('local = "10.1.0.240"', mode))
 
 
