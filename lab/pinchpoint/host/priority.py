@@ -55,14 +55,14 @@ def beside(process: int | None) -> Iterator[None]:
     if not _is_of_a_bench(process):
         yield
         return
-    before, lowest = os.sched_getscheduler(0), os.sched_get_priority_min(os.SCHED_RR)
+    before, lowest = (os.sched_getscheduler(0), os.sched_getparam(0)), os.sched_get_priority_min(os.SCHED_RR)
     with suppress(PermissionError):
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(lowest))
     try:
         yield
     finally:
         with suppress(PermissionError):
-            os.sched_setscheduler(0, before, os.sched_param(0))
+            os.sched_setscheduler(0, *before)
 
 
 def _is_of_a_bench(process: int | None) -> bool:

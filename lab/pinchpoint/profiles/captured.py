@@ -5,6 +5,7 @@ A profile in YAML names captures alone; one in Python may have a capture in the 
 
 import base64
 import binascii
+import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -113,10 +114,10 @@ def _captured(path: str, number: int, stream: StreamRequest) -> Wanted:
     asked = max((size for size, _ in listed), default=fixed)
     least = HEADER_BYTES["Ether"] + HEADER_BYTES["IP"] + HEADER_BYTES[header] + SIGNATURE_BYTES + FCS_BYTES
     size, notes = frame_bytes(asked, least)
-    mix = Counter[int]()
+    mix, divisor = Counter[int](), math.gcd(*(weight for _, weight in listed))  # a [[stream]] takes small weights
     for length, weight in listed:
-        mix[frame_bytes(length, least)[0]] += weight
-    if listed and min(listed)[0] < least:
+        mix[frame_bytes(length, least)[0]] += weight // divisor
+    if listed and min(listed)[0] < least <= asked:
         notes.append(f"frames of less than {least} bytes there; here they have room for the engine's signature")
     flows, notes = cycle(stream.flows, notes)
     rate = stream.rate.fps if stream.rate is not None and isinstance(stream.rate.fps, float | int) else 0.0

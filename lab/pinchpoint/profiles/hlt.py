@@ -26,10 +26,10 @@ from pinchpoint.profiles.stl import (
 
 _FLAGS: Final = {f"tcp_{word}_flag": word[0].upper() for word in ("urg", "ack", "psh", "rst", "syn", "fin")}
 _TOS: Final = {
-    "ip_precedence": 5, "ip_tos_field": 1, "ip_mbz": 0, "ip_delay": 4, "ip_throughput": 3, "ip_reliability": 2,
+    "ip_precedence": 5, "ip_tos_field": 2, "ip_mbz": 0, "ip_delay": 4, "ip_throughput": 3, "ip_reliability": 2,
     "ip_cost": 1, "ip_reserved": 0, "ip_dscp": 2, "ip_cu": 0,
 }  # fmt: skip
-"""Parts of one byte (RFC 791, 3.1; RFC 1349, 3; RFC 2474, 3): how many of its bits follow each."""
+"""Parts of one byte (RFC 791, 3.1; RFC 2474, 3): how many of its bits follow each, where TRex puts it."""
 _DEFAULTS: Final[Mapping[str, Any]] = {
     "transmit_mode": "continuous", "rate_pps": None, "rate_bps": None, "rate_percent": 10, "name": None, "direction": 0,
     "pkts_per_burst": 1, "burst_loop_count": 1, "inter_burst_gap": 12, "length_mode": "fixed",

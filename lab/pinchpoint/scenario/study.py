@@ -120,7 +120,7 @@ def _takes(source: Source, change: Change) -> bool:
         return False
     is_there, measure = taken[0].name.partition(".")[0] in source.data, source.data.get("measure", "rates")
     is_read = taken[0].is_read_by(measure, is_there) and (
-        change.at != ("sweep", "relative") or measures.is_search(measure)
+        change.at != ("sweep", "relative") or measures.is_search(str(measure))  # in a file it may be anything
     )
     return is_read and (change.at[0] != "sweep" or "sweep" in source.data)
 

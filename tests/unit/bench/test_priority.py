@@ -56,6 +56,17 @@ def test_whoever_reads_beside_a_bench_gets_turns_and_beside_a_switch_in_service_
     assert made == policies
 
 
+def test_whoever_had_real_time_turns_before_has_them_with_their_priority_afterwards(monkeypatch):
+    made = []
+    monkeypatch.setattr(os, "getpriority", lambda *_: HIGHEST)
+    monkeypatch.setattr(os, "sched_getscheduler", lambda _: os.SCHED_FIFO)
+    monkeypatch.setattr(os, "sched_getparam", lambda _: os.sched_param(50))
+    monkeypatch.setattr(os, "sched_setscheduler", lambda _, policy, param: made.append((policy, param.sched_priority)))
+    with beside(4711):
+        pass
+    assert made == [(os.SCHED_RR, os.sched_get_priority_min(os.SCHED_RR)), (os.SCHED_FIFO, 50)]
+
+
 def test_whoever_may_not_ask_for_turns_goes_without(monkeypatch):
     def refused(*_):
         raise PermissionError

@@ -265,6 +265,15 @@ def test_of_udp_the_virtual_server_its_source_nat_and_its_times_are_others():
         assert limits[Resource.LOCAL_PORTS].source.endswith("nf_conntrack_udp_timeout = 30")
 
 
+@pytest.mark.parametrize("mode", ['local = "10.1.0.240"', 'mode = "dnat"'])
+def test_of_udp_the_time_is_set_in_every_mode_and_has_no_fixed_end(mode):
+    keys = 'port = 80\ntransport = "udp"\n'
+    scenario = read(("port = 80\n", f"{keys}closed_s = 300\n"), ('local = "10.1.0.240"', mode))
+    assert scenario.service.closed_s == 300
+    with pytest.raises(InputError, match=r"closed_s: expected whole seconds, found 1\.5"):
+        read(("port = 80\n", f"{keys}closed_s = 1.5\n"), ('local = "10.1.0.240"', mode))
+
+
 def test_without_full_nat_only_memory_bounds_it():
     plain = replace(SERVICE, mode=Mode.DNAT, local=None)
     assert [limit.resource for limit in Table(plain, Kernel([]), "ns").limits()] == [Resource.MEMORY]

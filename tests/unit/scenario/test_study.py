@@ -114,6 +114,13 @@ def test_the_short_form_changes_only_files_that_read_the_key(folder: Path) -> No
     assert snat.scenarios[0].search.duration_sum_s == 21.0
 
 
+def test_the_short_form_of_a_file_with_a_wrong_measure_is_refused(folder: Path) -> None:
+    (folder / "snat.toml").write_text(f'measure = ["rates"]\n{EXAMPLE}\n[sweep]\nrepeats = 2\n')
+    text = STUDY_EXAMPLE.replace('["cascade"]', '["snat", "cascade"]')
+    lines = problems(folder, text.replace("[quick]", '[quick]\n"sweep.relative" = "alone"'), quick=True)
+    assert any(line.startswith("snat.toml:1: measure: expected ") for line in lines), lines
+
+
 def test_only_some_files_leave_out_what_rests_on_others(folder: Path) -> None:
     more = '[[finding]]\nkind = "compare"\ngroup = "snat"\nagainst = "cascade"\n[[finding]]\nkind = "limit"\n'
     (folder / "study.toml").write_text(STUDY_EXAMPLE.replace('["cascade"]', '["cascade", "snat"]') + more)

@@ -406,8 +406,11 @@ class IpvsDevice(softirq.KernelDevice):
 
 def _check_service(raw: RawScenario) -> None:
     """Time-outs are such as connection tracking keeps to; the table's size is the bench's own."""
-    service = raw.tables["service"]
-    set_here = [key for key in _OF_TRACKING if service.get(key) is not None]
+    service, fixed = raw.tables["service"], {Option.OPENING_S: OPENING_S, Option.CLOSED_S: CLOSED_S}
+    if service.get("transport") == Transport.UDP:
+        del fixed[Option.CLOSED_S]  # `timeout` sets it
+    in_tracking = [key for key in _OF_TRACKING if key in fixed or key is not Option.CLOSED_S]
+    set_here = [key for key in in_tracking if service.get(key) is not None]
     mode = service.get("mode")
     if mode != Mode.FULL_NAT:
         for option in set_here:
@@ -415,9 +418,11 @@ def _check_service(raw: RawScenario) -> None:
     if service.get("max_connections") is not None and not raw.tables["guest"].get("kernel"):
         told = "expected none without a [guest]: nf_conntrack_max is the whole machine's"
         raw.problem(("service", "max_connections"), told)
-    for key, most in (("opening_s", OPENING_S), ("closed_s", CLOSED_S)):
-        checks.whole_seconds(raw, key, most=most, which=f" up to {most}, after which IPVS forgets it")
-    checks.whole_seconds(raw, "established_s")
+    for key in (Option.OPENING_S, Option.ESTABLISHED_S, Option.CLOSED_S):
+        if most := fixed.get(key):
+            checks.whole_seconds(raw, key, most=most, which=f" up to {most}, after which IPVS forgets it")
+        else:
+            checks.whole_seconds(raw, key)
 
 
 def _needs(host: Host, service: Service | None, guest: Guest | None) -> Iterator[Probe]:
