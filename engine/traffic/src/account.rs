@@ -325,13 +325,14 @@ impl Account {
         }
     }
 
+    /// A damaged frame of the stream that it claims; of its first part, if there
+    /// is no such part, and otherwise of the port's own.
     #[cold]
     fn corrupt(&mut self, port: usize, claimed: u16) {
-        let index = match self.place(port, claimed) {
-            NO_STREAM => usize::from(self.default_stream[port]),
-            claimed => usize::from(claimed),
-        };
-        if let Some(stream) = self.streams.get_mut(index) {
+        let claims = [claimed, claimed & 0xff].map(|id| self.place(port, id));
+        let known = claims.into_iter().find(|&place| place != NO_STREAM);
+        let index = known.unwrap_or(self.default_stream[port]);
+        if let Some(stream) = self.streams.get_mut(usize::from(index)) {
             self.ports[port].received += 1;
             stream.counts.corrupt += 1;
         } else {

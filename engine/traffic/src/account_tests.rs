@@ -157,16 +157,22 @@ fn a_damaged_stream_id_is_charged_to_the_port_s_own_stream() {
 
 #[test]
 fn parts_of_a_stream_are_told_apart_by_the_high_byte_of_their_ids() {
-    let mut account = Account::new(&SETTINGS, &[here(5, 0), here(0x3f05, 0)], 1);
-    account.sent(0, 1);
-    account.sent(1, 1);
+    let expected = [here(0x3f06, 0), here(5, 0), here(0x3f05, 0)];
+    let mut account = Account::new(&SETTINGS, &expected, 1);
+    for index in 0..3 {
+        account.sent(index, 1);
+    }
     for id in [5, 0x3f05, 0x4005] {
         account.frame(0, &frame(1, id, 0), 0);
     }
+    let mut damaged = frame(1, 5, 0);
+    damaged[60 - signature::LEN + 10] ^= 0x80;
+    account.frame(0, &damaged, 0);
     let closed = account.close();
-    let received = |k: usize| closed.streams[k].as_ref().unwrap().counts.received;
-    let foreign = closed.ports[0].foreign;
-    assert_eq!((received(0), received(1), foreign), (1, 1, 1));
+    let of = |k: usize| closed.streams[k].as_ref().unwrap().counts;
+    let counts = [0, 1, 2].map(|k| (of(k).received, of(k).corrupt));
+    let found = (counts, closed.ports[0].foreign);
+    assert_eq!(found, ([(0, 0), (1, 1), (1, 0)], 1));
 }
 
 #[test]

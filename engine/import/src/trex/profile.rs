@@ -107,8 +107,8 @@ impl Common {
         Ok(Self {
             clients: range(&generator, "clients_start", "clients_end")?,
             servers: range(&generator, "servers_start", "servers_end")?,
-            client_pools: pools(&generator, "generator_clients")?,
-            server_pools: pools(&generator, "generator_servers")?,
+            client_pools: pools(&generator, "generator_clients", &mut warnings)?,
+            server_pools: pools(&generator, "generator_servers", &mut warnings)?,
             keep_src_port: flag(profile, "keep_src_port")?.unwrap_or(false),
             one_app_server: flag(profile, "one_app_server")?.unwrap_or(false),
             warnings,
@@ -178,9 +178,10 @@ fn flows(
     Ok(pairs)
 }
 
-fn pools(generator: &Keys<'_>, key: &str) -> Result<Pools, At> {
+fn pools(generator: &Keys<'_>, key: &str, warnings: &mut Vec<String>) -> Result<Pools, At> {
     let pool = |(path, node): (String, &Node)| {
         let keys = Keys::new(node, &path, keys::POOL)?;
+        warnings.extend(keys.warnings.iter().map(|told| format!("{path}.{told}")));
         let (name, _) = keys.required("name", "a word", |text| Some(text.to_owned()))?;
         Ok((name, range(&keys, "ip_start", "ip_end")?))
     };

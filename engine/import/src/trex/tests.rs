@@ -170,13 +170,15 @@ fn a_template_has_one_server_or_its_own_pools() {
     let found = stream(&profile("50.0.0.9", one), &[query()]);
     assert_eq!(found.servers, range([50, 0, 0, 7], [50, 0, 0, 7]));
     assert_eq!(found.flows, 255, "255 clients of one server");
-    let pools = "    generator_clients :\n      - { name: c1, distribution: seq, ip_start: 16.0.0.1, \
+    let pools = "    generator_clients :\n      - { name: c1, distribution: random, ip_start: 16.0.0.1, \
                  ip_end: 16.0.0.4 }\n    generator_servers :\n      - { name: s1, ip_start: 48.0.0.1, \
                  ip_end: 48.0.0.2, track_ports: false }\n  cap_info";
     let text = profile("50.0.0.9", ", client_pool: c1, server_pool: s1");
     let found = stream(&text.replace("  cap_info", pools), &[query()]);
     assert_eq!(found.clients, range([16, 0, 0, 1], [16, 0, 0, 4]));
     assert_eq!(found.servers, range([48, 0, 0, 1], [48, 0, 0, 2]));
+    let told = "generator.generator_clients[0].distribution";
+    assert!(found.warnings[0].starts_with(told));
     let unused = profile("50.0.0.9", "").replace("  cap_info", pools);
     assert_eq!(stream(&unused, &[query()]).clients.count(), 255);
 }

@@ -20,6 +20,8 @@ const MIN_SIZE: usize = 64;
 const MAX_FRAMES: usize = 256;
 /// Sizes of one stream at most.
 const MAX_SIZES: usize = 64;
+/// Frames after which they repeat, at most.
+const MAX_PERIOD: usize = 1 << 16;
 /// Bytes that a frame takes on the wire besides itself (IEEE 802.3 clause 4.4.2).
 const WIRE_OVERHEAD: f64 = 20.0;
 /// Bytes of the longest standard frame, which is also the longest of every mix with a name.
@@ -142,9 +144,12 @@ fn told(stream: &trex::ImportedStream, both_ways: bool, merged: bool) -> Vec<Str
             sent + replies
         )
     });
-    let one = (merged && sent > 1).then(|| {
+    let back = if both_ways { replies } else { 0 };
+    let ways = [(sent, "client"), (back, "server")];
+    let several = ways.iter().filter(|(frames, _)| merged && *frames > 1);
+    let one = several.map(|(frames, end)| {
         format!(
-            "its {sent} frames from the client are one stream of their sizes; ports, flags and \
+            "its {frames} frames from the {end} are one stream of their sizes; ports, flags and \
              numbers are those of the shortest"
         )
     });
@@ -420,8 +425,9 @@ fn imported(
 }
 
 /// The sizes of frames and how often each comes; of more than a list takes,
-/// neighbours have the larger one.
+/// neighbours have the larger one, and of more frames than a list has, sizes have their share.
 fn mixed(frames: &[Vec<u8>]) -> Size {
+    let share = frames.len().div_ceil(MAX_PERIOD - MAX_SIZES) as u32;
     let sizes: Vec<usize> = frames.iter().map(|frame| natural_bytes(frame)).collect();
     let longest = sizes.iter().copied().max().unwrap_or(MIN_SIZE);
     let mut step = 1;
@@ -433,7 +439,11 @@ fn mixed(frames: &[Vec<u8>]) -> Size {
         }
         match counts.len() {
             0 | 1 => return Size::Fixed(longest),
-            2..=MAX_SIZES => return Size::List(counts.into_iter().collect()),
+            2..=MAX_SIZES => {
+                let shares = counts.into_iter();
+                let shares = shares.map(|(bytes, count)| (bytes, count.div_ceil(share)));
+                return Size::List(shares.collect());
+            }
             _ => step *= 2,
         }
     }
@@ -471,3 +481,7 @@ fn wrong(asked: &[WrongArg]) -> Vec<Wrong> {
     };
     asked.iter().map(word).collect()
 }
+
+#[cfg(test)]
+#[path = "streams_tests.rs"]
+mod tests;

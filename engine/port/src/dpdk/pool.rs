@@ -40,7 +40,7 @@ unsafe impl Sync for Pool {}
 
 impl Pool {
     /// So many buffers, on this node if it has room for them.
-    fn new(node: Node, mbufs: u32, longest: Option<usize>) -> Result<Self, OpenError> {
+    pub(super) fn new(node: Node, mbufs: u32, longest: Option<usize>) -> Result<Self, OpenError> {
         for room in rooms(mbufs, longest) {
             for place in [node, None] {
                 let place = place.map_or(ANY_NODE, |node| node as c_int);

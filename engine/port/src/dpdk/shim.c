@@ -85,13 +85,15 @@ size_t pp_pool_bytes(unsigned int mbufs, uint16_t room)
 }
 
 /* A pool in the memory of a NUMA node, of any one where node is negative; null
- * if there is not enough. */
+ * if there is not enough. No two have the same name, which DPDK refuses. */
 struct rte_mempool *pp_pool_create(int node, unsigned int mbufs,
 				   unsigned int cache, uint16_t room)
 {
+	static unsigned int made;
 	char name[RTE_MEMPOOL_NAMESIZE];
 
-	snprintf(name, sizeof(name), "pinchpoint%d", node);
+	snprintf(name, sizeof(name), "pinchpoint%u",
+		 __atomic_fetch_add(&made, 1, __ATOMIC_RELAXED));
 	return rte_pktmbuf_pool_create(name, mbufs, cache, 0,
 				       room + RTE_PKTMBUF_HEADROOM,
 				       node < 0 ? SOCKET_ID_ANY : node);

@@ -51,6 +51,15 @@ fn buffers_have_the_largest_room_that_fits_into_the_memory_given() {
 }
 
 #[test]
+#[ignore = "needs root"]
+fn buffers_of_several_nodes_without_memory_lie_on_another_one() {
+    let held = open_one("net_null10", 1); // starts DPDK
+    let pools = [1000, 1001].map(|node| Pool::new(Some(node), 1024, Some(60)).unwrap());
+    assert_eq!(pools.map(|pool| pool.room), [2048, 2048]);
+    drop(held);
+}
+
+#[test]
 fn buffers_have_no_larger_room_than_the_longest_frame_needs() {
     for longest in [60, 1514, 1998] {
         assert_eq!(rooms(10_000, Some(longest)), [2048]);
