@@ -145,8 +145,8 @@ def test_a_script_sends_counts_and_stops(nothing_left, api):
     assert first.transmit == "stopped" and first.frames_tx == first.frames_rx > moving.frames_rx
     assert (second.frames_tx, second.transmit) == (0, "stopped")
 
-    config.flows[0].packet.mpls()
-    with pytest.raises(Exception, match=r"flows\[0\].packet\[3\].mpls: not supported"):
+    config.flows[0].packet.pfcpause()
+    with pytest.raises(Exception, match=r"flows\[0\].packet\[3\].pfcpause: not supported"):
         api.set_config(config)
 
 

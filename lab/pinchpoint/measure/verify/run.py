@@ -70,8 +70,8 @@ VERIFY: Final = Table("verify",
         "How long each stays open between its first request and its second, so that backends tell whether two open "
         "ones come from the same address and port, seconds.", 0.5),
     Key("programs", kinds.boolean(),
-         "Whether this is repeated with real programs: an HTTP server for each backend and `curl` as the "
-         "client, in two namespaces; what the client got and what the servers' logs saw. Needs a device whose ports "
+        "Whether this is repeated with real programs: an HTTP server for each backend and `curl` as the "
+        "client, in two namespaces; what the client got and what the servers' logs saw. Needs a device whose ports "
         "are interfaces of a kernel.", False),
 ), measures=("verify",))  # fmt: skip
 
