@@ -99,7 +99,7 @@ def a_limit_is_lowered(bench):
     ("kind", "interferes", "words"),
     [
         ("nft", a_rule_goes, "ruleset: 1 line gone, 0 lines new: meta l4proto tcp"),
-        ("haproxy", a_limit_is_lowered, "descriptors: 4,096 places"),
+        ("haproxy", a_limit_is_lowered, "descriptors: 4,064 places"),
     ],
 )
 def test_a_load_of_a_device_that_was_interfered_with_is_unusable_and_says_why(kind, interferes, words):
