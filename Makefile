@@ -23,7 +23,7 @@ help:
 	@echo "make test-all        all of make test, all other tests with real daemons, smoke rounds (as root)"
 	@echo "make test-nics  measure a real Open vSwitch between emulated NICs, by ssh and on the spot (as root, 15 minutes)"
 	@echo "make docs    build the documentation site into site/"
-	@echo "make wheel   build dist/*.whl in a bare Debian 12, for other systems too (as root; not tried yet)"
+	@echo "make wheel   build dist/*.whl in a bare Debian 12, for other systems too (as root, 5 minutes)"
 	@echo "make bench-engine    compare the engine with its peers, in one table (as root, 10 minutes)"
 	@echo "make bench-balancers compare connections a second of real balancers with wrk (as root, 15 minutes)"
 	@echo "make bench-build     compare the creation of rules, ports and veth pairs with plain commands (as root, 30 minutes)"
