@@ -127,3 +127,25 @@ def test_debians_switch_is_never_taken_for_another():
     host = Fedora(ELSEWHERE, plain)
     assert (installed(host, Datapath.AF_PACKET), installed(host, Datapath.DPDK)) == (plain, VSWITCHD[Datapath.DPDK])
     assert not needs.program(host, Datapath.DPDK).ok
+
+
+class Driven(Equipped):
+    """A host with these files."""
+
+    def __init__(self, *paths):
+        super().__init__({0, 1}, "")
+        self._paths = paths
+
+    def exists(self, path):
+        return any(name.startswith(f"{path}/") for name in self._paths)
+
+    def names(self, folder):
+        return list(dict.fromkeys(path[len(folder) + 1 :].partition("/")[0] for path in self._paths))
+
+
+def test_debians_switch_with_dpdk_takes_a_driver_that_its_package_does_not_ask_for():
+    path = "/usr/lib/x86_64-linux-gnu/dpdk/pmds-23.0/librte_mempool_ring.so.23.0"
+    there, missing = needs.pool_driver(Driven(path)), needs.pool_driver(Driven("/usr/lib/x86_64-linux-gnu/libc.so.6"))
+    assert (there.ok, there.detail) == (True, path)
+    assert (missing.ok, missing.hint) == (False, "apt-get install librte-meta-mempool")
+    assert missing.remedy is not None and missing.remedy.packages == ("librte-meta-mempool",)

@@ -68,6 +68,7 @@ STARTERS = (
 )  # fmt: skip
 _STARTERS = dict(zip((Datapath.DPDK, Datapath.AF_PACKET), STARTERS, strict=True))
 _BACKENDS: Mapping[Datapath, BackendName] = {Datapath.DPDK: "dpdk", Datapath.AF_XDP: "af_xdp"}  # of others: af_packet
+_LIBRARIES, _POOL_DRIVER = "/usr/lib", "librte_mempool_ring"
 _FIRST_LINE = re.compile(r"\S+ \(Open vSwitch\) \S+")
 
 
@@ -79,6 +80,15 @@ def program(host: Machine, datapath: Datapath) -> Probe:
     detail = wrong or found or "not installed"
     probe = packaged(debians.name, bool(found) and not wrong, detail, package, package.replace("-switch", ""))
     return replace(probe, hint=f"{probe.hint}; where it has another path: --set dut.vswitchd=PATH")
+
+
+def pool_driver(host: Machine) -> Probe:
+    """Whether DPDK's driver of pools is there: Debian's switch has no buffers without it, and does not depend on it."""
+    folders = [f"{_LIBRARIES}/{name}/dpdk" for name in host.names(_LIBRARIES) if name.endswith("-linux-gnu")]
+    versions = [f"{folder}/{name}" for folder in folders if host.exists(folder) for name in host.names(folder)]
+    paths = (f"{version}/{name}" for version in versions for name in host.names(version))
+    found = next((path for path in paths if Path(path).name.startswith(_POOL_DRIVER)), None)
+    return packaged(f"{_POOL_DRIVER}.so", found is not None, found or "not installed", "librte-meta-mempool")
 
 
 def _own_program(host: Machine, path: str, datapath: Datapath) -> Probe:
@@ -95,6 +105,8 @@ def _needs(
     yield from programs(host, _SWITCH, "openvswitch")
     yield from programs(host, _PACKAGES)
     yield _own_program(host, own, datapath) if own else program(host, datapath)
+    if datapath is Datapath.DPDK and not own and host.which("apt-get"):
+        yield pool_driver(host)
     if datapath is Datapath.DPDK:
         yield hugepages(host, pages, _OTHERWISE)
     if datapath is Datapath.TC:
