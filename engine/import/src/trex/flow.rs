@@ -1,10 +1,11 @@
 //! The two hosts of a capture: which one is the client, and whose frame each
-//! is. The client sends the first frame.
+//! is. The client sends the first frame. What another host exchanges with one of
+//! them, as the media of a call, is sent for the other one.
 
 use crate::pcap::CapturedFrame;
 use pinchpoint_wire::{ethernet, ipv4, tcp, udp, verify};
 use std::collections::BTreeSet;
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
 
 /// Frames between two hosts by direction.
 #[derive(Debug, Default)]
@@ -23,14 +24,25 @@ struct Ends {
 }
 
 impl Ends {
-    /// Whether it goes from client to server, if `first` does; nothing if it is of other hosts. Of
+    /// Whether it goes from client to server, if `first` does; nothing if it is of neither. Of
     /// a host that speaks to itself the ports tell.
     fn is_there(self, first: Self) -> Option<bool> {
-        let (client, server) = (first.src.ip(), first.dst.ip());
-        let is_back = (self.src.ip(), self.dst.ip()) == (server, client)
-            && (client != server || self.src == first.dst);
-        let is_there = (self.src.ip(), self.dst.ip()) == (client, server);
-        (is_back || is_there).then_some(!is_back)
+        let (client, server) = (*first.src.ip(), *first.dst.ip());
+        if client == server {
+            return self
+                .hosts()
+                .contains(&client)
+                .then_some(self.src != first.dst);
+        }
+        match self.hosts() {
+            [src, dst] if src == client || dst == server => Some(true),
+            [src, dst] if src == server || dst == client => Some(false),
+            _ => None,
+        }
+    }
+
+    fn hosts(self) -> [Ipv4Addr; 2] {
+        [*self.src.ip(), *self.dst.ip()]
     }
 
     /// The same in both directions.
@@ -44,13 +56,15 @@ impl Ends {
 /// TCP over IPv4 between two hosts.
 pub(super) fn split(captured: Vec<CapturedFrame>) -> Result<Flow, String> {
     let mut flow = Flow::default();
-    let (mut first, mut flows, mut damaged) = (None, BTreeSet::new(), 0);
+    let (mut first, mut flows, mut hosts, mut damaged) =
+        (None, BTreeSet::new(), BTreeSet::new(), 0);
     for (index, frame) in captured.into_iter().enumerate() {
         let at = |why: String| format!("frame {}: {why}", index + 1);
         let ends = ends(&frame.bytes).map_err(at)?;
         let first = *first.get_or_insert(ends);
         damaged += usize::from(!verify::checksums_right(&frame.bytes));
         flows.insert(ends.flow());
+        hosts.extend(ends.hosts());
         match ends.is_there(first) {
             Some(true) => flow.frames.push(frame.bytes),
             Some(false) => flow.replies.push(frame.bytes),
@@ -75,8 +89,14 @@ pub(super) fn split(captured: Vec<CapturedFrame>) -> Result<Flow, String> {
     }
     if flows.len() > 1 {
         flow.warnings.push(format!(
-            "{} flows between the same hosts: their ports stay those of the capture",
+            "{} flows: their ports stay those of the capture",
             flows.len()
+        ));
+    }
+    if hosts.len() > 2 {
+        flow.warnings.push(format!(
+            "{} hosts: each gets the address of the client or of the server",
+            hosts.len()
         ));
     }
     let is_tcp =
@@ -121,4 +141,34 @@ fn ends(bytes: &[u8]) -> Result<Ends, String> {
         src: SocketAddrV4::new(packet.src(), src),
         dst: SocketAddrV4::new(packet.dst(), dst),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Ends;
+
+    fn ends(src: &str, dst: &str) -> Ends {
+        let (src, dst) = (src.parse().unwrap(), dst.parse().unwrap());
+        Ends {
+            protocol: 17,
+            src,
+            dst,
+        }
+    }
+
+    #[test]
+    fn what_another_host_exchanges_with_one_of_the_two_is_sent_for_the_other_one() {
+        let first = ends("10.0.0.1:1350", "10.9.0.1:5060");
+        let cases = [
+            (ends("10.9.0.1:5060", "10.0.0.1:1350"), Some(false)),
+            (ends("10.0.0.2:10110", "10.9.0.1:10110"), Some(true)),
+            (ends("10.9.0.1:10110", "10.0.0.2:10110"), Some(false)),
+            (ends("10.0.0.1:7", "10.9.0.2:7"), Some(true)),
+            (ends("10.9.0.2:7", "10.0.0.1:7"), Some(false)),
+            (ends("10.0.0.2:7", "10.9.0.2:7"), None),
+        ];
+        for (found, expected) in cases {
+            assert_eq!(found.is_there(first), expected, "{found:?}");
+        }
+    }
 }
