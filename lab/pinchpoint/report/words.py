@@ -319,7 +319,7 @@ def judged(result: ScenarioResult) -> str:
 def _goal(rate: Rate) -> str:
     if rate.method is SearchMethod.MLRSEARCH:
         return f"{rate.trial_duration_s:g} s trials, {rate.duration_sum_s:g} s of them at each bound"
-    return f"{rate.trial_duration_s:g} s trials, all of a search in one model"
+    return f"{rate.trial_duration_s:g} s trials, threshold search"
 
 
 def method(result: RunResult) -> str:
