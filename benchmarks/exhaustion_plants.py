@@ -90,7 +90,7 @@ def dropping(address: str, what: str) -> Change:
 
 
 def shaped(port: str, kbit: int) -> Change:
-    """A port of the device sends no more than so many kilobits a second (tc-tbf(8))."""
+    """A token bucket limits what a port of the device sends (tc-tbf(8))."""
 
     def change(setup: Setup, live: Live) -> None:
         shaping = ("tbf", "rate", f"{kbit}kbit", "burst", "10kb", "latency", "10ms")

@@ -171,8 +171,8 @@ fn parts_of_a_stream_are_told_apart_by_the_high_byte_of_their_ids() {
     let closed = account.close();
     let of = |k: usize| closed.streams[k].as_ref().unwrap().counts;
     let counts = [0, 1, 2].map(|k| (of(k).received, of(k).corrupt));
-    let found = (counts, closed.ports[0].foreign);
-    assert_eq!(found, ([(0, 0), (1, 1), (1, 0)], 1));
+    let counted = (counts, closed.ports[0].foreign);
+    assert_eq!(counted, ([(0, 0), (1, 1), (1, 0)], 1));
 }
 
 #[test]

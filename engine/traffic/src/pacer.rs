@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// Most frames of a backlog that are kept, ...
 pub const CATCH_UP_MAX: u64 = 1024;
-/// ... and least: so many, however long they take at the stream's rate.
+/// The least number of frames that may be caught up, at any rate.
 pub const CATCH_UP_MIN: u64 = 32;
 
 /// How the frames of a stream lie in time.

@@ -51,7 +51,7 @@ impl SequenceWindow {
         Self::of(u64::MAX)
     }
 
-    /// An empty window of a stream of so many frames: as large as they need, at
+    /// An empty window of a stream of `frames` frames: as large as they need, at
     /// most 128 KiB. Its memory is touched: page faults among the first frames of
     /// a burst would make a pause within it.
     pub fn of(frames: u64) -> Self {

@@ -29,7 +29,7 @@ def check_captures(scenario: Scenario, host: Host) -> None:
 
 
 def content(path: str, host: Host) -> str:
-    """What identifies a capture, whoever has written over its file; "unreadable" where that cannot be told now."""
+    """The digest of a capture's content; "unreadable" if the file cannot be read now."""
     try:
         return f"sha256 {sha256(host.read_bytes(path)).hexdigest()}"
     except OSError:

@@ -1,4 +1,4 @@
-"""What a kind of device declares that also runs on its own, where no bench of ours built it."""
+"""What a kind of device declares if it can be watched in service, on no bench of the lab."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -408,7 +408,7 @@ def direction(metric: str, unit: str) -> int:
 
 def _beats(estimate: Estimate, other: Estimate, less: bool) -> bool:
     """Whether neither a bound nor the intervals leave open which of two is better."""
-    mine, its = (replace(Interval.of(one).closed, bound=one.bound).possible for one in (estimate, other))
+    mine, its = (replace(Interval.of(each).closed, bound=each.bound).possible for each in (estimate, other))
     return mine.high < its.low if less else mine.low > its.high
 
 

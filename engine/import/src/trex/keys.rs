@@ -176,8 +176,8 @@ impl<'a> Keys<'a> {
             return Ok(Vec::new());
         };
         let Value::Sequence(nodes) = &entry.node.value else {
-            let found = describe(&entry.node.value);
-            return Err(self.error(entry, &format!("{found}: expected a list")));
+            let value = describe(&entry.node.value);
+            return Err(self.error(entry, &format!("{value}: expected a list")));
         };
         let path = |index| format!("{}.{key}[{index}]", self.path);
         let named = nodes.iter().enumerate();
@@ -209,8 +209,8 @@ impl<'a> Keys<'a> {
             _ => None,
         };
         let Some(value) = converted else {
-            let found = describe(&entry.node.value);
-            return Err(self.error(entry, &format!("{found}: expected {expected}")));
+            let value = describe(&entry.node.value);
+            return Err(self.error(entry, &format!("{value}: expected {expected}")));
         };
         Ok(Some((value, entry.line)))
     }

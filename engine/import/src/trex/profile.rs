@@ -195,20 +195,20 @@ fn pool(
     pools: &[(String, AddressRange)],
 ) -> Result<Option<AddressRange>, At> {
     let named = |text: &str| {
-        let found = pools.iter().find(|(name, _)| name == text);
-        found.map(|(_, range)| *range)
+        let pool = pools.iter().find(|(name, _)| name == text);
+        pool.map(|(_, range)| *range)
     };
-    let found = entry.optional(key, "the name of a pool of the generator", named)?;
-    Ok(found.map(|(range, _)| range))
+    let pool = entry.optional(key, "the name of a pool of the generator", named)?;
+    Ok(pool.map(|(range, _)| range))
 }
 
 fn flag(keys: &Keys<'_>, key: &str) -> Result<Option<bool>, At> {
-    let found = keys.optional(key, "true or false", |text| match text {
+    let flag = keys.optional(key, "true or false", |text| match text {
         "true" | "True" | "1" => Some(true),
         "false" | "False" | "0" => Some(false),
         _ => None,
     })?;
-    Ok(found.map(|(keep, _)| keep))
+    Ok(flag.map(|(is_set, _)| is_set))
 }
 
 fn range(generator: &Keys<'_>, start: &str, end: &str) -> Result<AddressRange, At> {

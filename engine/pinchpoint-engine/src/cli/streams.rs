@@ -147,13 +147,13 @@ fn told(stream: &trex::ImportedStream, both_ways: bool, merged: bool) -> Vec<Str
     let back = if both_ways { replies } else { 0 };
     let ways = [(sent, "client"), (back, "server")];
     let several = ways.iter().filter(|(frames, _)| merged && *frames > 1);
-    let one = several.map(|(frames, end)| {
+    let by_size = several.map(|(frames, end)| {
         format!(
             "its {frames} frames from the {end} are one stream of their sizes; ports, flags and \
              numbers are those of the shortest"
         )
     });
-    let warnings = stream.warnings.iter().cloned().chain(unsent).chain(one);
+    let warnings = stream.warnings.iter().cloned().chain(unsent).chain(by_size);
     warnings
         .map(|warning| format!("{}: {warning}", stream.pcap))
         .collect()

@@ -39,7 +39,7 @@ unsafe impl Send for Pool {}
 unsafe impl Sync for Pool {}
 
 impl Pool {
-    /// So many buffers, on this node if it has room for them.
+    /// A pool of `mbufs` buffers, on `node` if there is memory, otherwise anywhere.
     pub(super) fn new(node: Node, mbufs: u32, longest: Option<usize>) -> Result<Self, OpenError> {
         for room in rooms(mbufs, longest) {
             for place in [node, None] {
