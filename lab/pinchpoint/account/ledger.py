@@ -265,8 +265,9 @@ def _leaks(ledger: Ledger) -> Iterator[tuple[str, int]]:
 
 
 def unexplained_words(trials: Sequence[Trial]) -> str:
-    """How many of the offered frames are unexplained, and where, for people."""
-    share = unexplained_share(trials)
-    offered = sum(trial.offered for trial in trials if trial.validity is TrialValidity.VALID)
-    counts = f"{units.frames(unexplained_frames(trials))} of {units.frames(offered)} offered frames"
-    return f"no counter names {counts} ({units.share(share)}) that were lost, most of them {unexplained_place(trials)}"
+    """How many of the lost frames are unexplained, what share that is of the offered ones, and where, for people."""
+    valid = [trial for trial in trials if trial.validity is TrialValidity.VALID]
+    offered, lost = sum(trial.offered for trial in valid), sum(trial.lost for trial in valid)
+    counts = f"{units.frames(unexplained_frames(valid))} of {units.frames(lost)} lost frames"
+    share = f"{units.share(unexplained_share(valid))} of {units.frames(offered)} offered"
+    return f"no counter names {counts} ({share}), most of them {unexplained_place(valid)}"

@@ -244,9 +244,10 @@ def lacking_together(a: Scenario, b: Scenario, machines: Machines) -> Requiremen
 def require(scenario: Scenario, machines: Machines) -> None:
     """Raises RequirementError naming all that is missing, each with its remedy, on the host of its bench."""
     if missing := lacking(scenario, machines):
-        hosts = (site.address or "this machine" for site in scenario.sites)
-        lines = "".join(f"\n  {p.name}: {p.detail}" + (f"\n    hint: {p.hint}" if p.hint else "") for p in missing)
-        raise RequirementError(f"{scenario.path} cannot run on {', '.join(hosts)}:{lines}")
+        hosts = ", ".join(site.address or "this machine" for site in scenario.sites)
+        told = "; ".join(f"{probe.name}: {probe.detail}" for probe in missing)
+        hints = dict.fromkeys(probe.hint for probe in missing if probe.hint)
+        raise RequirementError(f"{scenario.path.name} cannot run on {hosts}: {told}", "\n        ".join(hints) or None)
 
 
 def lacking(scenario: Scenario, machines: Machines) -> list[Probe]:

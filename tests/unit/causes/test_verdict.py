@@ -304,7 +304,7 @@ def test_more_unnamed_losses_than_a_search_bears_refuse_the_verdict_and_name_the
     assert verdict(FOUND, [quiet, at_bound, overloaded()]).limit is Limit.FORWARDING_CORE
     reached = of_a_search(FOUND, [quiet, at_bound, flood])
     assert reached.limit is Limit.UNEXPLAINED
-    assert "no counter names 200 of 4,010 offered frames (4.99 %)" in reached.headline
+    assert "no counter names 200 of 600 lost frames (4.99 % of 4,010 offered)" in reached.headline
     assert "at a place that no counter shows" in reached.headline
     assert "validity.unexplained_ratio" in reached.evidence[0]
     assert reached.trial_ids == ("t-0003",)

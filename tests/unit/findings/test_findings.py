@@ -271,7 +271,7 @@ def test_methods_are_ordered_by_what_they_cost() -> None:
     method = Factor("method", "", ("process", "file", "bundle"), falling=False)
     time = {name: {"build time": number(s, unit="s")} for name, s in (("process", 9.0), ("file", 1.0), ("bundle", 1.5))}
     (text,) = _texts(study("method", metric="build time", factor="method"), curve(time, factor=method))
-    assert text.startswith("build time: file is best with 1.00 s")
+    assert text.startswith("base, build time: file is best with 1.00 s")
     assert text.index("bundle 1.50 s") < text.index("process 9.00 s") and "(9.00 x [8.65 .. 9.37] as much)" in text
 
 
@@ -377,7 +377,7 @@ def _method(metric: str, *estimates: Estimate) -> Finding:
 @pytest.mark.parametrize("metric", ["thread busy at 20.0 kpps", "PMD core 1: thread busy", "loss at 20.0 kpps"])
 def test_a_thread_that_is_less_busy_and_a_path_that_loses_less_is_better(metric: str) -> None:
     finding = _method(metric, number(0.9, unit="share"), number(0.3, unit="share"))
-    assert finding.text.startswith(f"{metric}: tap is best with 30.0 %") and "as much)" in finding.text
+    assert finding.text.startswith(f"base, {metric}: tap is best with 30.0 %") and "as much)" in finding.text
 
 
 def test_of_cache_shares_and_rates_the_larger_is_better() -> None:
@@ -387,7 +387,7 @@ def test_of_cache_shares_and_rates_the_larger_is_better() -> None:
 def test_a_path_is_not_best_over_one_that_is_only_at_least() -> None:
     finding = _method("NDR", number(5e6), number(4e6, bound=Bound.AT_LEAST), number(1e6))
     assert finding.warning and finding.text == (
-        "NDR: the best is unknown, among af_xdp 5.00 Mpps [4.90 to 5.10 Mpps, n = 3]; tap at least 4.00 Mpps; "
+        "base, NDR: the best is unknown, among af_xdp 5.00 Mpps [4.90 to 5.10 Mpps, n = 3]; tap at least 4.00 Mpps; "
         "behind: dpdk 1.00 Mpps [0.980 to 1.020 Mpps, n = 3]."
     )
     assert "af_xdp is best" in _method("NDR", number(5e6, bound=Bound.AT_LEAST), number(4e6)).text
@@ -406,7 +406,7 @@ def test_a_path_that_was_refused_a_number_leaves_open_which_is_best() -> None:
         refused,
     )
     assert finding.warning and finding.text == (
-        "NDR: the best is unknown, among af_xdp at least 744 kpps; "
+        "base, NDR: the best is unknown, among af_xdp at least 744 kpps; "
         "dpdk unknown (refused: no valid trial at 5.90 Mpps in 9 tries); "
         "behind: tap somewhere in 109.00 to 213.00 kpps."
     )
@@ -418,7 +418,7 @@ def test_a_path_that_failed_was_tried_and_one_that_this_machine_lacks_was_not() 
     (finding,) = _paths(*numbers, failed)
     assert finding.warning and "dpdk unknown (the switch died); behind: tap" in finding.text
     (finding,) = _paths(*numbers, replace(failed, outcome="impossible"))
-    assert not finding.warning and finding.text.startswith("NDR: af_xdp is best")
+    assert not finding.warning and finding.text.startswith("base, NDR: af_xdp is best")
 
 
 @pytest.mark.parametrize(
@@ -430,7 +430,7 @@ def test_a_rate_that_something_else_ended_is_not_ranked(limit: str, words: str) 
     others = point({"path": "tap"}, {"NDR": number(1e6)}), point({"path": "dpdk"}, {"NDR": number(4e6)}, limit=limit)
     (found,) = _paths(point({"path": "af_xdp"}, {"NDR": number(5e6)}), *others)
     assert found.warning and found.text == (
-        "NDR: the best is unknown, among af_xdp 5.00 Mpps [4.90 to 5.10 Mpps, n = 3]; "
+        "base, NDR: the best is unknown, among af_xdp 5.00 Mpps [4.90 to 5.10 Mpps, n = 3]; "
         f"dpdk 4.00 Mpps [3.92 to 4.08 Mpps, n = 3] (limited by the {words}); "
         "behind: tap 1.00 Mpps [0.980 to 1.020 Mpps, n = 3]."
     )
@@ -442,7 +442,7 @@ def test_what_a_packet_costs_is_ranked_whatever_ended_the_rate() -> None:
     numbers = {level: {"cycles per packet": number(c, unit="cycles")} for level, c in (("tap", 900), ("dpdk", 300))}
     asked = study("method", metric="cycles per packet", factor="path")
     (found,) = findings(asked, [curve(numbers, factor=PATH, limit="generator")])
-    assert found.text.startswith("cycles per packet: dpdk is best with 300 cycles")
+    assert found.text.startswith("base, cycles per packet: dpdk is best with 300 cycles")
 
 
 def test_published_ratios_stand_beside_those_of_methods() -> None:
