@@ -24,11 +24,10 @@ from pinchpoint.dut.setup import prepare, require
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
-from pinchpoint.host.priority import kept_off
-from pinchpoint.measure.frames import measuring, warm_up
+from pinchpoint.measure.frames import measuring
 from pinchpoint.measure.rates.run import Rates
+from pinchpoint.measure.session import OverTime, Session
 from pinchpoint.measure.standing import Listener, Standing, Task, standing_bench
-from pinchpoint.measure.trial import Measurer, OverTime
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.result import Rate, RateStatus
 from pinchpoint.model.scenario import Scenario
@@ -135,24 +134,24 @@ def measure(scenario: Scenario, runs: int, at_least: int) -> list[Outcome]:
     outcomes = []
     with standing_bench(setup, Listener()):
         bench = Standing(setup, setup.bench.open(), [find_engine(Local())], Task(), time.monotonic())
-        with measuring(bench) as measurer, kept_off(setup.scenario.dut.cpus, Local()):
-            warm_up(scenario, measurer)
-            pilot = find_rates(_search(measurer), scenario.search, time.monotonic).rates[0]
+        with measuring(bench) as session:
+            session.warm_up()
+            pilot = find_rates(_search(session), scenario.search, time.monotonic).rates[0]
             about_fps = pilot.quoted_fps or pilot.upper_fps or scenario.search.max_load_fps / 2
             for run in range(1, runs + 1):
-                outcomes.append(_run(scenario, measurer, about_fps, run, at_least))
+                outcomes.append(_run(scenario, session, about_fps, run, at_least))
                 about_fps = outcomes[-1].ndr[1] or about_fps
                 print(f"{scenario.name}, run {run}: {_brief(outcomes[-1])}", file=sys.stderr)
     return outcomes
 
 
-def _run(scenario: Scenario, measurer: Measurer, about_fps: float, run: int, at_least: int) -> Outcome:
+def _run(scenario: Scenario, session: Session, about_fps: float, run: int, at_least: int) -> Outcome:
     random, points = Random(run), list[Point]()
-    search = _search(measurer)
+    search = _search(session)
 
     def refereed() -> None:
         load_fps = about_fps * random.uniform(*RANGE)
-        trial = measurer.trial(PHASE, scenario.search.trial_duration_s, load_fps)
+        trial = session.trial(PHASE, scenario.search.trial_duration_s, load_fps)
         if trial.is_usable:
             points.append((trial.offered_fps, trial.lost > 0))
 
@@ -168,9 +167,9 @@ def _run(scenario: Scenario, measurer: Measurer, about_fps: float, run: int, at_
     return judged(scenario.name, run, ndr, points)
 
 
-def _search(measurer: Measurer) -> Measure:
+def _search(session: Session) -> Measure:
     def measure(duration_s: float, load_fps: float) -> Trial:
-        return measurer.trial("search", duration_s, load_fps, OverTime(slice_s(duration_s)))
+        return session.trial("search", duration_s, load_fps, OverTime(slice_s(duration_s)))
 
     return measure
 

@@ -61,12 +61,12 @@ def measured(scenario: Scenario, pairs: int) -> tuple[list[float], list[float]]:
     setup = prepare(scenario, Machines(Local()))
     with preferred(), standing_bench(setup, Listener()), closing(setup.bench.open()) as live:
         bench = Standing(setup, live, [find_engine(Local())], Task(), time.monotonic())
-        with measuring(bench) as measurer, watching(str(setup.places.directory)) as watch:
+        with measuring(bench) as session, watching(str(setup.places.directory)) as watch:
             for number in range(pairs):
                 for is_watched in (False, True) if number % 2 == 0 else (True, False):
                     watch.send_signal(signal.SIGCONT if is_watched else signal.SIGSTOP)
                     time.sleep(SETTLE_S)
-                    trial = measurer.trial("watch", TRIAL_S, OVERLOAD_FPS)
+                    trial = session.trial("watch", TRIAL_S, OVERLOAD_FPS)
                     rates[is_watched].append(trial.ledger.received / trial.sent_duration_s)
     return rates[False], rates[True]
 

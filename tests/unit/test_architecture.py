@@ -2,10 +2,21 @@
 
 import ast
 import re
+import sys
+import traceback
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+
+from pinchpoint.cli import run as cli_run
+from pinchpoint.cli.main import run_and_exit
+from pinchpoint.measure import frames
+from pinchpoint.measure.standing import Standing
+from pinchpoint.observe.snapshot import Bracket
+from pinchpoint.run import scenario as run_scenario
 
 PACKAGE = Path(__file__).parents[2] / "lab" / "pinchpoint"
 ENGINE = Path(__file__).parents[2] / "engine"
@@ -450,6 +461,74 @@ def test_only_what_measures_a_generator_names_a_kind_of_device():
             continue
         for name in imports_of(path.read_text()):
             assert name.split(".")[1:3] not in [["dut", kind] for kind in kinds], f"{path.name} imports {name}"
+
+
+MOST_CALLS = 14  # in the lab, from the command to the engine
+
+
+class Reached(Exception):
+    """The engine was asked for the first trial."""
+
+
+class FirstTrial:
+    """An engine that notes by which calls of the lab it is reached."""
+
+    def __init__(self):
+        self.calls = []
+
+    def open(self):
+        return {}
+
+    def close(self):
+        """Nothing is open."""
+
+    def run(self, request):
+        stack = ((Path(call.filename), call.name) for call in traceback.extract_stack())
+        self.calls = [f"{path.relative_to(PACKAGE)}: {name}" for path, name in stack if PACKAGE in path.parents]
+        raise Reached
+
+
+@contextmanager
+def standing(setup, engine, task):
+    yield Standing(setup, SimpleNamespace(ready=dict, settings=dict), engine, task, 0.0)
+
+
+def planned(machines, wanted, *_):
+    return SimpleNamespace(scenario=wanted, engines=(), places=SimpleNamespace(machine=machines.lab)), []
+
+
+def test_few_calls_lead_from_the_command_to_the_first_trial(monkeypatch, tmp_path):
+    """Building is left out: it has ended by then."""
+    engine, nothing = FirstTrial(), lambda *_: nullcontext()
+    for where, name, instead in (
+        (cli_run, "held", nothing),
+        (cli_run, "require_any", nothing),
+        (run_scenario, "planned", planned),
+        (run_scenario, "live_bench", standing),
+        (run_scenario.vm_ends, "settings", lambda *_: {}),
+        (Standing, "bracket", lambda _: Bracket([])),
+        (frames, "_instrument_of", lambda _: engine),
+        (frames, "await_engine_pages", nothing),
+        (frames, "kept_off", nothing),
+        (sys, "argv", ["pinchpoint", "run", "quickstart", "--quiet", "--no-ceiling", "--out", str(tmp_path)]),
+    ):
+        monkeypatch.setattr(where, name, instead)
+    with pytest.raises(Reached):
+        run_and_exit()
+    assert engine.calls[0].startswith("cli/main.py") and engine.calls[-1] == "measure/session.py: trial"
+    assert len(engine.calls) <= MOST_CALLS, "\n".join(engine.calls)
+
+
+def test_only_the_session_observes_the_device_round_a_trial_of_frames():
+    """Whoever else has an engine send frames makes no trial of them: load in the background, a ceiling, slices."""
+    texts = {str(path.relative_to(PACKAGE)): path.read_text() for path in PACKAGE.rglob("*.py")}
+    calls = {
+        name: {called(node) for node in nodes_of(text) if isinstance(node, ast.Call)} for name, text in texts.items()
+    }
+    asking = {name for name, made in calls.items() if "TrialRequest" in made}
+    assert asking == {"measure/session.py", "measure/traffic.py", "run/ceiling.py", "run/duet.py"}
+    observing = {name for name in asking if any(call.endswith("bracket.open") for call in calls[name])}
+    assert observing == {"measure/session.py"}
 
 
 MADE_IN = {

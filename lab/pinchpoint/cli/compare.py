@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import click
@@ -26,10 +27,11 @@ from pinchpoint.cli.options import (
     setting,
 )
 from pinchpoint.cli.program import Program, is_run, note_if_long
-from pinchpoint.cli.run import conduct, conducted, failed, next_of, print_stored, resumed, write_report, wrong
+from pinchpoint.cli.run import conduct, failed, next_of, print_stored, resumed, write_report, wrong
 from pinchpoint.cli.terminal import gate, gate_of, next_step, show_comparison, tell, write_text
 from pinchpoint.dut.setup import lacking_together
 from pinchpoint.findings.comparing import judged
+from pinchpoint.measure.standing import Interrupted
 from pinchpoint.model import former
 from pinchpoint.model.comparison import Comparison, ComparisonRequest, Method, State
 from pinchpoint.model.duet import FORWARDED
@@ -306,10 +308,10 @@ def ci(base: Path, head: Path, scenario: Path | None, wanted: ComparisonWords, h
     with ExitStack() as stack:
         paths, set_a, set_b = _sides(base, head, scenario, how, stack)
         wanted = replace(wanted, paths=paths, set_a=set_a, set_b=set_b, margin=told.margin)
-        made = conducted(both(wanted, how), how)
-    if made is None:
-        return 0
-    folder, interrupted = made
+        return conduct(both(wanted, how), how, show=partial(_ended, told=told))
+
+
+def _ended(folder: RunFolder, interrupted: Interrupted | None, how: How, told: Told) -> int:
     stored = StoredRun(folder)
     write_report(stored)
     assert stored.comparison is not None, "it was asked for one"

@@ -58,6 +58,8 @@ from pinchpoint.scenario.plain import from_plain, to_plain
 from pinchpoint.store.campaign import is_campaign
 from pinchpoint.store.folder import RunFolder, owned
 
+Show = Callable[[RunFolder, Interrupted | None, How], int]
+"""Tells what a run folder holds, and what interrupted the run; returns the exit code."""
 CONTINUES = "a resumed run continues with its original options"
 
 
@@ -86,26 +88,24 @@ def run(paths: tuple[Path, ...], confirm: bool, how: How) -> int:
     return conduct(program.explaining(wanted, how.machines) if confirm else wanted, how)
 
 
-def conduct(wanted: Program, how: How, profiles: bool = False) -> int:
-    """Run it into a new folder, and print what it found; returns the exit code. `profiles`: also time by function."""
-    folder = conducted(wanted, how, profiles)
-    return 0 if folder is None else _show(*folder, how)
+def conduct(wanted: Program, how: How, profiles: bool = False, show: Show | None = None) -> int:
+    """Run it into a new folder, and print what it found, by `show` if given; returns the exit code.
 
-
-def conducted(wanted: Program, how: How, profiles: bool = False) -> tuple[RunFolder, Interrupted | None] | None:
-    """Run it into a new folder; returns that and what interrupted it. None: the plans were to be printed only."""
+    `profiles`: also time by function.
+    """
     wanted = replace(wanted.with_kernels(how.machines.lab).repeated(how.repeats), budget_s=how.budget_s)
     if not how.quiet:
         click.echo(f"{wanted.name}: {wanted.describe(how.machines)}", err=True)
     if how.dry_run:
         print_plans(wanted.units, how.machines, wanted.comparison)
-        return None
+        return 0
     require_any(wanted, how.machines)
     with held(how.machines, wanted.units):
         asked = (wanted.infos, wanted.study, wanted.budget_s, wanted.comparison, wanted.explains)
         folder = new_folder(how, wanted.name, wanted.units, wanted.sources, *asked)
         with owned(folder.path):
-            return folder, _measure(wanted.units, folder, how, profiles)
+            interrupted = _measure(wanted.units, folder, how, profiles)
+    return (show or _show)(folder, interrupted, how)
 
 
 def new_folder(how: How, name: str, units: Sequence[Scenario], sources: Mapping[str, str], *asked: Any) -> RunFolder:

@@ -19,8 +19,8 @@ from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.setup import unplaceable
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure import registry
-from pinchpoint.measure.frames import first_round
 from pinchpoint.measure.rates.run import Rates
+from pinchpoint.measure.session import first_round
 from pinchpoint.model import units
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.measurement import Interval, Metric

@@ -8,7 +8,8 @@ A run is resumed only on what it was begun on: figures of two machines, or of tw
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from pinchpoint.findings.conclusions import judged
@@ -27,7 +28,7 @@ from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.study import Curve
 from pinchpoint.model.trial import Trial
 from pinchpoint.run import explaining
-from pinchpoint.run.host_recovery import AWAITED_S, Returned, outliving
+from pinchpoint.run.host_recovery import AWAITED_S, attempts
 from pinchpoint.store.codec import SCHEMA
 from pinchpoint.store.folder import RunFolder
 
@@ -69,9 +70,9 @@ class RunContext:
     on_stoppable: Callable[[Stoppable], None]
     awaited_s: float = AWAITED_S  # for a host that is lost; then what was measured there is begun anew
 
-    def outliving(self, units: Sequence[Scenario], attempt: Callable[[], Returned]) -> Returned:
-        """What an attempt at these units returns, made again once a host that it lost is back. Raises HostLostError."""
-        return outliving(self.machines, units, attempt, self.on_stoppable, awaited_s=self.awaited_s)
+    def attempts(self, units: Sequence[Scenario]) -> Iterator[AbstractContextManager[None]]:
+        """Contexts for one attempt each at these units; another one where hosts were lost. Raises HostLostError."""
+        return attempts(self.machines, units, self.on_stoppable, awaited_s=self.awaited_s)
 
 
 class Growing:

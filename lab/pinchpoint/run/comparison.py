@@ -160,11 +160,11 @@ def alternate(pair: Pair, made: Alternation, until_s: float) -> None:
     at least. Raises what a trial raises.
     """
     scenario = pair.benches[SIDES[0]].scenario
-    search, measurers = scenario.search, {side: pair.measurer(side, ALTERNATING, side) for side in SIDES}
+    search, sessions = scenario.search, {side: pair.session(side, ALTERNATING, side) for side in SIDES}
     while True:
         for side in made.order:
-            with pair.alone(side, measurers[side]):
-                trial = measurers[side].trial(ALTERNATING, search.trial_duration_s, made.load_fps(side))
+            with pair.alone(side, sessions[side]):
+                trial = sessions[side].trial(ALTERNATING, search.trial_duration_s, made.load_fps(side))
             made.answer(side, tried(trial, search))
         if time.monotonic() + _turn_s(scenario) > until_s:
             return

@@ -13,8 +13,8 @@ from time import monotonic
 
 from pinchpoint.account.facts import distances_ns, mean_ns
 from pinchpoint.engine.instrument import EngineResult, Slices, TrialRequest
+from pinchpoint.measure.session import EPOCHS
 from pinchpoint.measure.standing import Interrupted
-from pinchpoint.measure.trial import EPOCHS
 from pinchpoint.model.duet import CALIBRATION, MEASURED, SIDES, Slice, Slicing, Stretch
 from pinchpoint.model.errors import BenchError, DutError, EngineError
 from pinchpoint.run.paired_benches import Pair, of_side, prefix

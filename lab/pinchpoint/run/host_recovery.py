@@ -2,10 +2,9 @@
 
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from itertools import chain, repeat
-from typing import TypeVar
 
 from pinchpoint.bench.builder import clean
 from pinchpoint.bench.journal import STATE_DIRECTORY, busy, holder, machine_lock, requiring
@@ -15,7 +14,6 @@ from pinchpoint.model.errors import HostLostError, InputError, PinchpointError
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.site import LAB, Remote, Site
 
-Returned = TypeVar("Returned")
 Sleep = Callable[[float], None]
 RETRIES_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 60.0, 60.0, 60.0)  # between attempts to connect anew: five minutes
 AWAITED_S = sum(RETRIES_S)
@@ -57,35 +55,46 @@ def _hold(machines: Machines, remote: Remote, labs: str) -> None:
             raise busy(error, host) from error
 
 
-def outliving(
+def attempts(
     machines: Machines,
     units: Sequence[Scenario],
-    attempt: Callable[[], Returned],
     on_stoppable: Callable[[Stoppable], None],
     sleep: Sleep = time.sleep,
     awaited_s: float = AWAITED_S,
-) -> Returned:
-    """What `attempt` returns, made again once a host of these units that it lost is back.
+) -> Iterator[AbstractContextManager[None]]:
+    """Contexts for one attempt each: the next begins once hosts of these units that the last one lost are back.
 
     A lost host has `awaited_s` seconds to come back; the lab connects anew at growing intervals. Raises HostLostError
-    if it does not come back in time, or is lost again and again.
+    if it does not come back in time, or, as any other error, from the last attempt.
     """
     remotes = list(dict.fromkeys(site.remote for unit in units for site in unit.sites if site.remote))
     for _ in range(MOST_LOSSES - 1 if remotes else 0):
-        try:
-            return attempt()
-        except Interrupted:
+        lost = dict[Remote, PinchpointError]()
+        yield _noting(lost, machines, remotes)
+        if not lost:
+            return
+        on_stoppable(Undoable())  # what measured is over: a signal ends the wait
+        for remote, error in lost.items():
+            _await(machines, remote, error, sleep, awaited_s)
+    yield nullcontext()
+
+
+@contextmanager
+def _noting(
+    lost: MutableMapping[Remote, PinchpointError], machines: Machines, remotes: Sequence[Remote]
+) -> Iterator[None]:
+    """An error inside goes no further if hosts were lost; `lost` has them then."""
+    try:
+        yield
+    except Interrupted:
+        raise
+    except PinchpointError as error:
+        gone = [remote for remote in remotes if machines.ssh(remote).is_lost()]
+        # One that was lost and is connected again has no bench any more, and may have rests of it.
+        gone = gone or [remote for remote in remotes if isinstance(error, HostLostError)]
+        if not gone:
             raise
-        except PinchpointError as error:
-            lost = [remote for remote in remotes if machines.ssh(remote).is_lost()]
-            # One that was lost and is connected again has no bench any more, and may have rests of it.
-            lost = lost or (remotes if isinstance(error, HostLostError) else [])
-            if not lost:
-                raise
-            on_stoppable(Undoable())  # what measured is over: a signal ends the wait
-            for remote in lost:
-                _await(machines, remote, error, sleep, awaited_s)
-    return attempt()
+        lost.update(dict.fromkeys(gone, error))
 
 
 def _await(machines: Machines, remote: Remote, lost: PinchpointError, sleep: Sleep, awaited_s: float) -> None:

@@ -21,7 +21,7 @@ from pinchpoint.causes import signs
 from pinchpoint.causes.experiments import EFFECT
 from pinchpoint.causes.signature import NOTABLE, SEEN
 from pinchpoint.dut.registry import device_of
-from pinchpoint.measure.frames import first_round
+from pinchpoint.measure.session import first_round
 from pinchpoint.model.causes import Signs, Turned, Turns
 from pinchpoint.model.duet import SIDES
 from pinchpoint.model.hops import DropKind
@@ -88,11 +88,11 @@ def measure_turns(pair: Pair, is_below: bool, changed: list[Trial]) -> Turns:
     Raises what a trial raises.
     """
     unchanged = pair.benches[SIDES[0]].scenario
-    measurers = {side: pair.measurer(side, f"turn-{side}", SIDES[1]) for side in SIDES}
+    sessions = {side: pair.session(side, f"turn-{side}", SIDES[1]) for side in SIDES}
 
     def trial(side: str, load_fps: float) -> Trial:
-        with pair.alone(side, measurers[side]):
-            return measurers[side].trial(PHASES[side], TURN_S, load_fps)
+        with pair.alone(side, sessions[side]):
+            return sessions[side].trial(PHASES[side], TURN_S, load_fps)
 
     load_fps = unchanged.search.max_load_fps
     if is_below:
@@ -114,9 +114,9 @@ def measure_turns(pair: Pair, is_below: bool, changed: list[Trial]) -> Turns:
 def overload(pair: Pair) -> Trial:
     """One trial of B at the highest load of the scenario, A frozen. Raises what a trial raises."""
     side = SIDES[1]
-    measurer = pair.measurer(side, "overload", side)
-    with pair.alone(side, measurer):
-        return measurer.trial("overload", OVERLOAD_S, pair.benches[side].scenario.search.max_load_fps)
+    session = pair.session(side, "overload", side)
+    with pair.alone(side, session):
+        return session.trial("overload", OVERLOAD_S, pair.benches[side].scenario.search.max_load_fps)
 
 
 def judged(pairs: Sequence[tuple[Trial, Trial]], streams: float = 1.0) -> Turns:

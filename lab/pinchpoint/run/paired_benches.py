@@ -5,7 +5,7 @@ thread leaves the core. A frozen switch answers no request: it is thawed before 
 switch (host/processes.py), also by `pinchpoint clean` after whoever froze it was killed.
 
 Comparisons, points relative to a reference and counter-experiments are all measured on such a pair: in slices
-(run/duet.py) and in trials (`Pair.measurer`).
+(run/duet.py) and in trials (`Pair.session`).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,14 +23,13 @@ from pinchpoint.host.interface import Host
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import kept_off
 from pinchpoint.host.processes import ENVIRONMENT_MARK, freeze, thaw
-from pinchpoint.measure.frames import warm_up
 from pinchpoint.measure.rates.run import Rates
+from pinchpoint.measure.session import Session
 from pinchpoint.measure.standing import Standing
-from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.duet import SIDES
 from pinchpoint.model.errors import DutError, InputError
 from pinchpoint.model.scenario import Scenario, Stream
-from pinchpoint.model.trial import WARM_UP, Trial
+from pinchpoint.model.trial import Trial
 from pinchpoint.model.warning import ResultWarning
 
 
@@ -137,13 +136,13 @@ class Pair:
                 thaw(bench.setup.places.host, switch_pid(bench.setup))
 
     @contextmanager
-    def alone(self, side: str, measurer: Measurer) -> Iterator[None]:
+    def alone(self, side: str, session: Session) -> Iterator[None]:
         """Inside, only this bench runs, and a signal stops what measures it."""
-        self.benches[side].task.on_stoppable(measurer)
+        self.benches[side].task.on_stoppable(session)
         with frozen(self.benches["B" if side == "A" else "A"].setup):
             yield
 
-    def measurer(self, side: str, what: str, owner: str) -> Measurer:
+    def session(self, side: str, what: str, owner: str) -> Session:
         """What makes trials of one bench, each with its whole account.
 
         They belong to the bench `owner`; their ids follow those of its earlier trials and end with `what`.
@@ -154,21 +153,20 @@ class Pair:
             name = bench.scenario.name
             bench.task.keep(replace(trial, scenario=name, id=f"{name}-{next(numbers):04d}-{what}"))
 
-        return self._measurer(side, keep)
+        return self._session(side, keep)
 
     def warm_up(self, side: str) -> ResultWarning | None:
         """Warm one bench up; None if it has learnt everything. Raises what a trial raises."""
         bench = self.benches[side]
-        measurer = self._measurer(side, bench.task.keep, bench.task.trials)
-        bench.task.listener.phase(WARM_UP, 1)
-        with self.alone(side, measurer):
-            warning = warm_up(bench.scenario, measurer)
-        return warning.at(side) if warning else None
+        session = self._session(side, bench.task.keep, bench.task.trials)
+        with self.alone(side, session):
+            session.warm_up()
+        return session.not_learnt.at(side) if session.not_learnt else None
 
-    def _measurer(self, side: str, keep: Callable[[Trial], None], recorded: Sequence[Trial] = ()) -> Measurer:
+    def _session(self, side: str, keep: Callable[[Trial], None], recorded: Sequence[Trial] = ()) -> Session:
         bench = self.benches[side]
         instrument = OneSide(self.instrument, side)
-        return Measurer(bench.scenario, instrument, bench.bracket(), keep, bench.task.listener, recorded)
+        return Session(bench.scenario, instrument, bench.bracket(), keep, bench.task.listener, recorded)
 
 
 @contextmanager

@@ -11,16 +11,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 
 from pinchpoint.causes.signs import Diagnosed
 from pinchpoint.causes.verdict import likely
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.setup import planned_ends
-from pinchpoint.host.priority import kept_off
-from pinchpoint.measure.frames import first_round, measuring, warm_up
+from pinchpoint.measure.frames import measuring
+from pinchpoint.measure.session import OverTime, Session, first_round
 from pinchpoint.measure.standing import Interrupted, Standing, Task, Undoable, live_bench
-from pinchpoint.measure.trial import Measurer, OverTime
 from pinchpoint.model import units
 from pinchpoint.model.causes import Sign, Signs, Suspicion
 from pinchpoint.model.errors import PinchpointError, StoreError
@@ -93,27 +91,30 @@ def expected_s(scenario: Scenario) -> float:
 def _whatever_happens(unit: Scenario, profile_one: ProfileOne, context: RunContext) -> Profile:
     context.on_stoppable(Undoable())
     try:
-        return context.outliving([unit], partial(profile_one, unit, context))
+        for attempt in context.attempts([unit]):
+            with attempt:
+                profile = profile_one(unit, context)
     except (Interrupted, StoreError):
         raise
     except PinchpointError as error:
         return Profile(unit.name, f"{error.message} ({error.hint})" if error.hint else error.message)
+    return profile
 
 
 def _sampled(bench: Standing) -> tuple[Profile, Stacks | None]:
     """One trial on a bench that stands; what perf cannot do is the reason of a profile."""
     scenario, profile = bench.scenario, Profile(bench.scenario.name)
-    with measuring(bench) as measurer, kept_off(scenario.dut.cpus, bench.host):
+    with measuring(bench) as session:
+        session.warm_up()
         bench.task.listener.phase(PHASE, 1)
-        warm_up(scenario, measurer)
         if any(end.backend != "dpdk" for end in planned_ends(scenario, bench.host)):
-            profile = _with_drops(profile, bench, measurer)
+            profile = _with_drops(profile, bench, session)
         forwarding = [witness.forwarding() for witness in bench.live.witnesses() if isinstance(witness, Forwards)]
         places = bench.setup.places
         functions = Functions(places.host, str(places.directory), forwarding, places.environment)
         if (why := functions.can_run()) is not None:
             return replace(profile, reason=why), None
-        with _trial(bench, measurer, functions) as trial:
+        with _trial(bench, session, functions) as trial:
             stacks = functions.read()
     profile = replace(
         profile,
@@ -130,7 +131,7 @@ def _sampled(bench: Standing) -> tuple[Profile, Stacks | None]:
     return profile, stacks
 
 
-def _with_drops(profile: Profile, bench: Standing, measurer: Measurer) -> Profile:
+def _with_drops(profile: Profile, bench: Standing, session: Session) -> Profile:
     """The same with the kernel's reasons for what it drops at the highest load, or why there are none."""
     scenario, places = bench.scenario, bench.setup.places
     here = tuple(scenario.cpus_at(scenario.site))
@@ -138,7 +139,7 @@ def _with_drops(profile: Profile, bench: Standing, measurer: Measurer) -> Profil
     if (why := reasons.can_run()) is not None:
         return replace(profile, no_drops=why)
     try:
-        with _trial(bench, measurer, reasons):
+        with _trial(bench, session, reasons):
             drops = reasons.read()
     except PinchpointError as error:
         return replace(profile, no_drops=error.message)
@@ -157,11 +158,11 @@ def suspected(drops: Sequence[DropReason], device: Diagnosed | None = None) -> t
 
 
 @contextmanager
-def _trial(bench: Standing, measurer: Measurer, sampler: Functions | DropReasons) -> Iterator[Trial]:
+def _trial(bench: Standing, session: Session, sampler: Functions | DropReasons) -> Iterator[Trial]:
     """Inside, a trial at the highest load is over, a part of which was sampled."""
     try:
         over_time = OverTime(BEGINS_S, heard=lambda _: sampler.start(SAMPLED_S))
-        trial = measurer.trial(PHASE, TRIAL_S, bench.scenario.search.max_load_fps, over_time)
+        trial = session.trial(PHASE, TRIAL_S, bench.scenario.search.max_load_fps, over_time)
         bench.task.on_stoppable(Undoable())
         yield trial
     finally:

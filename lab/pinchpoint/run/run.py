@@ -2,7 +2,8 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -61,7 +62,14 @@ def run_all(
     Raises what a plain scenario raises; of a sweep, the last of MOST_FAILURES failures in a row, or the last error if
     nothing was measured.
     """
-    return _Run(context, units, run_one, require, now_s).whole()
+    run = _Run(context, units, run_one, require, now_s)
+    with run.stored():
+        if run.is_at_once:
+            run.both_at_once()
+        else:
+            for unit, number in run.left():
+                run.keep(unit, run.left_out(unit) or run.measured(unit, number))
+    return context.folder.so_far()
 
 
 class _Run:
@@ -81,13 +89,11 @@ class _Run:
         self._failures = 0  # in a row
         self._error: PinchpointError | None = None  # the last that became an outcome
 
-    def whole(self) -> RunResult:
-        comparison = self._files.info.comparison
+    @contextmanager
+    def stored(self) -> Iterator[None]:
+        """What was found inside is on the disk, however the block ends."""
         try:
-            if comparison is None or comparison.method is Method.TURNS:
-                self._one_by_one()
-            elif not self._context.folder.so_far().finished:
-                self._both_at_once()
+            yield
         except BaseException as error:
             try:
                 self._files.flush()
@@ -96,37 +102,50 @@ class _Run:
                     error.add_note(str(unwritten))  # what failed first is what the user must know first
             raise
         self._files.flush()
-        return self._context.folder.so_far()
 
-    def _both_at_once(self) -> None:
+    @property
+    def is_at_once(self) -> bool:
+        """Whether A and B are measured on benches that stand at once."""
+        comparison = self._files.info.comparison
+        return comparison is not None and comparison.method is not Method.TURNS
+
+    def both_at_once(self) -> None:
         """A and B on benches that stand at once; what they have yielded so far is kept however it ends."""
+        if self._context.folder.so_far().finished:
+            return
         comparison = Comparison(self._units, self._files, self._context)
         self._context.on_stoppable(Undoable())
         self._files.is_partial = True
         try:
-            self._context.outliving(self._units, comparison.measure)
+            for attempt in self._context.attempts(self._units):
+                with attempt:
+                    comparison.measure()
             self._files.is_partial = False
         finally:
             for result in comparison.results():
                 self._done[result.scenario] = result
                 self._files.changed(result.group)
 
-    def _one_by_one(self) -> None:
+    def left(self) -> Iterator[tuple[Scenario, int]]:
+        """The unit to take next, and its number, until all have a result. Raises what ends the run."""
         for unit in self._units:
             if unit.name in self._done:
                 self._learn(unit, self._done[unit.name])
         while left := [unit for unit in self._units if unit.name not in self._done]:
             unit = explaining.next_of(left, self._done) if self._files.info.explains else left[0]
-            result = self._left_out(unit) or self._measured(unit, 1 + len(self._units) - len(left))
-            self._done[unit.name] = result
-            self._learn(unit, result)
-            self._files.changed(unit.point.group)
+            yield unit, 1 + len(self._units) - len(left)
             if self._failures == MOST_FAILURES and self._error is not None:
                 raise self._error
         if self._error is not None and not any(result.outcome is Outcome.MEASURED for result in self._done.values()):
             raise self._error
 
-    def _left_out(self, unit: Scenario) -> ScenarioResult | None:
+    def keep(self, unit: Scenario, result: ScenarioResult) -> None:
+        """It has its result."""
+        self._done[unit.name] = result
+        self._learn(unit, result)
+        self._files.changed(unit.point.group)
+
+    def left_out(self, unit: Scenario) -> ScenarioResult | None:
         """The result of a unit for which there is no need or no time."""
         reason = self._alike.get(unit.name, "")
         if not reason and self._files.info.explains:
@@ -142,20 +161,22 @@ class _Run:
         self._context.listener.scenario_ends(result)
         return result
 
-    def _measured(self, unit: Scenario, number: int) -> ScenarioResult:
+    def measured(self, unit: Scenario, number: int) -> ScenarioResult:
+        """Its result on a bench of its own; of a sweep also that it is impossible or failed."""
         self._context.on_stoppable(Undoable())
         left = (other for other in self._units if other.name not in self._done and other.name not in self._alike)
         self._context.listener.run_left(self._forecast.left_s(left))
         self._context.listener.scenario_begins(unit, number, len(self._units))
-        if not self._files.info.sweeps:
-            return self._run_unit(unit)
-        began = time.monotonic()
+        is_swept, began = bool(self._files.info.sweeps), time.monotonic()
         try:
-            self._require(unit, self._context.machines)
-            result = self._run_unit(unit)
-        except DifferentError:
-            raise
+            if is_swept:
+                self._require(unit, self._context.machines)
+            for attempt in self._context.attempts([unit]):
+                with attempt:
+                    result = self._run_one(unit, self._files.task(unit.name, self._context))
         except OF_A_UNIT as error:
+            if not is_swept or isinstance(error, DifferentError):
+                raise
             self._error = error
             outcome = Outcome.IMPOSSIBLE if isinstance(error, RequirementError) else Outcome.FAILED
             self._failures += outcome is Outcome.FAILED
@@ -163,20 +184,14 @@ class _Run:
             result = unmeasured(unit, outcome, told, time.monotonic() - began)
             self._context.listener.scenario_ends(result)
             return result
+        result = replace(result, wall_s=max(result.wall_s, time.monotonic() - began))  # the bench's removal included
+        if not is_swept:
+            return result
         # A unit that ended in order may still have yielded nothing that can be judged.
         self._failures = self._failures + 1 if result.outcome is Outcome.FAILED else 0
         if self._failures:
             self._error = BenchError(f"{result.scenario}: {result.reason}")
         return result
-
-    def _run_unit(self, unit: Scenario) -> ScenarioResult:
-        began = time.monotonic()
-
-        def attempt() -> ScenarioResult:
-            return self._run_one(unit, self._files.task(unit.name, self._context))
-
-        result = self._context.outliving([unit], attempt)
-        return replace(result, wall_s=max(result.wall_s, time.monotonic() - began))  # the bench's removal included
 
     def _learn(self, unit: Scenario, result: ScenarioResult) -> None:
         if result.outcome is Outcome.MEASURED:

@@ -12,8 +12,8 @@ from pinchpoint.causes.signs import of_device, offload_truth, rule_of
 from pinchpoint.causes.verdict import likely
 from pinchpoint.dut.watching import Attached, Watchable
 from pinchpoint.host.interface import Host
+from pinchpoint.measure.session import COUNTERS_SETTLE_S
 from pinchpoint.measure.standing import bracket_of
-from pinchpoint.measure.trial import COUNTERS_SETTLE_S
 from pinchpoint.model.hops import HopGraph
 from pinchpoint.model.trial import Hop
 from pinchpoint.model.watch import Reading, RecordHead, Watched

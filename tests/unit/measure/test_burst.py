@@ -9,9 +9,8 @@ from support import TWO_PORTS as SCENARIO
 from support import Truth
 
 from pinchpoint.measure.burst.run import Burst, expected_bursts, measure_bursts
-from pinchpoint.measure.frames import FrameSession
+from pinchpoint.measure.session import Session
 from pinchpoint.measure.standing import Interrupted, Listener
-from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.result import Limit, Outcome
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.observe.snapshot import Bracket
@@ -34,11 +33,11 @@ def measured(truth=TRUTH, recorded=(), stop_after=None, **changes):
     def keep(trial):
         kept.append(trial)
         if len(kept) == stop_after:
-            measurer.stop()
+            session.stop()
 
-    measurer = Measurer(scenario, instrument, Bracket([]), keep, Listener(), recorded)
+    session = Session(scenario, instrument, Bracket([]), keep, Listener(), recorded)
     try:
-        return measure_bursts(FrameSession(scenario, measurer, Listener(), 0.0)), kept
+        return measure_bursts(session), kept
     except Interrupted:
         return None, kept
 

@@ -7,10 +7,9 @@ from simulated import SimulatedInstrument
 from support import TWO_PORTS as SCENARIO
 from support import Truth
 
-from pinchpoint.measure.frames import FrameSession
 from pinchpoint.measure.load.run import Load, measure_loads
+from pinchpoint.measure.session import Session
 from pinchpoint.measure.standing import Listener
-from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.warning import Warn
 from pinchpoint.observe.snapshot import Bracket
@@ -21,8 +20,8 @@ def measured(at_fps, truth=None, repeats=3, recorded=()):
     instrument = SimulatedInstrument(truth or Truth(2e6))
     instrument.open()
     kept = []
-    measurer = Measurer(scenario, instrument, Bracket([]), kept.append, Listener(), recorded)
-    return measure_loads(FrameSession(scenario, measurer, Listener(), 0.0)), kept
+    session = Session(scenario, instrument, Bracket([]), kept.append, Listener(), recorded)
+    return measure_loads(session), kept
 
 
 def test_each_rate_is_sent_as_often_as_asked_and_its_loss_is_told():
@@ -84,8 +83,8 @@ def beside(slowed, repeats=3):
     instrument = BesideANeighbour(Truth(2e6), slowed)
     instrument.open()
     kept = []
-    measurer = Measurer(scenario, instrument, Bracket([]), kept.append, Listener())
-    return measure_loads(FrameSession(scenario, measurer, Listener(), 0.0)), kept, instrument.waits
+    session = Session(scenario, instrument, Bracket([]), kept.append, Listener())
+    return measure_loads(session), kept, instrument.waits
 
 
 def test_trials_beside_a_neighbour_count_and_the_reader_is_informed():

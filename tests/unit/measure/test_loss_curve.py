@@ -7,10 +7,9 @@ from simulated import SimulatedInstrument
 from support import TWO_PORTS as SCENARIO
 from support import Truth
 
-from pinchpoint.measure.frames import FrameSession
 from pinchpoint.measure.loss_curve.run import LossCurve, measure_curve
+from pinchpoint.measure.session import Session
 from pinchpoint.measure.standing import Listener
-from pinchpoint.measure.trial import Measurer
 from pinchpoint.model import units
 from pinchpoint.model.result import Limit, Outcome
 from pinchpoint.observe.snapshot import Bracket
@@ -23,8 +22,8 @@ def measured(truth, recorded=(), **changes):
     instrument = SimulatedInstrument(truth)
     instrument.open()
     kept = []
-    measurer = Measurer(scenario, instrument, Bracket([]), kept.append, Listener(), recorded)
-    return measure_curve(FrameSession(scenario, measurer, Listener(), 0.0)), kept
+    session = Session(scenario, instrument, Bracket([]), kept.append, Listener(), recorded)
+    return measure_curve(session), kept
 
 
 def metrics(result):

@@ -10,11 +10,10 @@ from support import TWO_PORTS as SCENARIO
 from support import Truth, search_with
 
 from pinchpoint.account.facts import core_distance_ns
-from pinchpoint.measure.frames import FrameSession
 from pinchpoint.measure.rates import run as rates
 from pinchpoint.measure.rates.run import Rates
+from pinchpoint.measure.session import ROUND_TRIP, Session
 from pinchpoint.measure.standing import Listener
-from pinchpoint.measure.trial import ROUND_TRIP, Measurer
 from pinchpoint.model.result import Ceiling, Rate, RateStatus
 from pinchpoint.model.scenario import Relative, SearchMethod
 from pinchpoint.model.site import Remote, Site
@@ -134,9 +133,9 @@ def measured(monkeypatch, truth, ceilings=(), recorded=(), **search):
     instrument = SimulatedInstrument(truth)
     instrument.open()
     monkeypatch.setattr(rates, "time", SimpleNamespace(monotonic=instrument.now_s))
-    measurer = Measurer(scenario, instrument, Bracket([]), lambda trial: None, Listener(), recorded)
-    session = FrameSession(scenario, measurer, Listener(), 0.0, ceilings)
-    return rates.measure_scenario(session), measurer.trials
+    bench = instrument, Bracket([]), lambda trial: None, Listener()
+    session = Session(scenario, *bench, recorded, 0.0, ceilings)
+    return rates.measure_scenario(session), session.trials
 
 
 def test_on_a_machine_with_two_modes_the_band_holds_both_and_the_modes_explain_it(monkeypatch):
@@ -174,8 +173,8 @@ def test_latency_that_two_clocks_disprove_is_withheld_with_the_reason(early_ns, 
     ndr = Rate(0.0, RateStatus.FOUND, 1000.0, None, 1.0, 3.0, "")
     scenario = replace(SCENARIO, engine=replace(SCENARIO.engine, clock_error_us=50.0))
     scenario = replace(scenario, measure=Rates((0.5,), 0.2))
-    measurer = SimpleNamespace(trial=lambda phase, duration_s, load_fps: trial)
-    point = rates._latency(0.5, rates._RateSearch(SearchOutcome((ndr,), None), ()), scenario, measurer)
+    session = SimpleNamespace(scenario=scenario, trial=lambda phase, duration_s, load_fps: trial)
+    point = rates._latency(0.5, rates._RateSearch(SearchOutcome((ndr,), None), ()), session)
     if is_withheld:
         told = (
             "a frame was received 80.0 us before it was sent, by the clocks of two hosts, which are further apart than"
@@ -190,9 +189,14 @@ def test_latency_that_two_clocks_disprove_is_withheld_with_the_reason(early_ns, 
 def test_one_engine_on_another_host_has_one_clock_and_two_engines_have_two(ports, phase):
     sites = (Site(), Site(Remote("gen", "gen", True, 60.0), ports))
     scenario, phases = replace(SCENARIO, measure=Rates((0.5,), 0.2), sites=sites), list[str]()
-    measurer = SimpleNamespace(trial=lambda phase, duration_s, load_fps: phases.append(phase) or trials.trial(500.0))
+
+    def trial(phase, duration_s, load_fps):
+        phases.append(phase)
+        return trials.trial(500.0)
+
+    session = SimpleNamespace(scenario=scenario, trial=trial)
     ndr = Rate(0.0, RateStatus.FOUND, 1000.0, None, 1.0, 3.0, "")
-    point = rates._latency(0.5, rates._RateSearch(SearchOutcome((ndr,), None), ()), scenario, measurer)
+    point = rates._latency(0.5, rates._RateSearch(SearchOutcome((ndr,), None), ()), session)
     assert phases == [phase]
     assert ("two engines have no clock in common" in point.note) is (phase == ROUND_TRIP)
 

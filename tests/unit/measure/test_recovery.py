@@ -6,11 +6,10 @@ import pytest
 from simulated import SimulatedInstrument, Stop
 from support import TWO_PORTS, Truth
 
-from pinchpoint.measure import trial as measure
-from pinchpoint.measure.frames import FrameSession
+from pinchpoint.measure import session as measure
 from pinchpoint.measure.recovery.run import Recovery, measure_recovery
+from pinchpoint.measure.session import Session
 from pinchpoint.measure.standing import Listener
-from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.warning import Warn
 from pinchpoint.observe.snapshot import Bracket
@@ -29,8 +28,8 @@ def recovered(truth, recovery=SHORT, trials=()):
     instrument = SimulatedInstrument(truth)
     instrument.open()
     kept = []
-    measurer = Measurer(scenario, instrument, Bracket([]), kept.append, Listener(), trials)
-    return measure_recovery(FrameSession(scenario, measurer, Listener(), 0.0)), kept
+    session = Session(scenario, instrument, Bracket([]), kept.append, Listener(), trials)
+    return measure_recovery(session), kept
 
 
 def figures(result):

@@ -7,11 +7,10 @@ from simulated import PortFailure, SimulatedInstrument, Stop
 from simulated_queue import StallKind, Stalls
 from support import TWO_PORTS, Truth
 
-from pinchpoint.measure import trial as measure
-from pinchpoint.measure.frames import FrameSession
+from pinchpoint.measure import session as measure
+from pinchpoint.measure.session import Session
 from pinchpoint.measure.soak.run import Soak, Windows, soak_scenario
 from pinchpoint.measure.standing import Interrupted, Listener
-from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.errors import DutError, EngineError
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.trial import TrialValidity
@@ -26,7 +25,7 @@ class Interrupting(SimulatedInstrument):
 
     def __init__(self, truth, after, error=None):
         super().__init__(truth)
-        self.after, self.error, self.measurer = after, error, None
+        self.after, self.error, self.session = after, error, None
 
     def run(self, request, heard=None):
         if heard is None:
@@ -41,7 +40,7 @@ class Interrupting(SimulatedInstrument):
         result = super().run(request, some)
         if self.error:
             raise self.error
-        self.measurer.stop()
+        self.session.stop()
         return replace(result, completed=False, sent_duration_s=float(self.after))
 
 
@@ -77,12 +76,12 @@ def soaked(truth, soak, trials=(), made=(), instrument=None, answers=(10**9, 10*
     instrument = instrument or SimulatedInstrument(truth)
     instrument.open()
     kept, windows = [] if kept is None else kept, [] if windows is None else windows
-    measurer = Measurer(scenario, instrument, Bracket([Dying(answers[1])]), kept.append, Listener(), trials)
+    session = Session(scenario, instrument, Bracket([Dying(answers[1])]), kept.append, Listener(), trials)
     if isinstance(instrument, Interrupting):
-        instrument.measurer = measurer
+        instrument.session = session
     over = Windows(scenario, Bracket([Dying(answers[0])]), windows.append, made)
     try:
-        result = soak_scenario(FrameSession(scenario, measurer, Listener(), 0.0), over, trials)
+        result = soak_scenario(session, over, trials)
     except (Interrupted, EngineError):
         result = None
     return result, kept, windows

@@ -6,7 +6,8 @@ import pytest
 import trials
 from support import TWO_PORTS as SCENARIO
 
-from pinchpoint.measure.frames import LONGEST_S, SLOWEST_FPS, first_round, warm_up
+from pinchpoint.measure.session import LONGEST_S, SLOWEST_FPS, Session, first_round
+from pinchpoint.measure.standing import Listener
 from pinchpoint.model.warning import Warn
 
 
@@ -14,10 +15,11 @@ def with_flows(flows):
     return replace(SCENARIO, streams=(replace(SCENARIO.streams[0], flows=flows),))
 
 
-class Switch:
+class Switch(Session):
     """Learns `learns_fps` flows a second; carries what it knows."""
 
     def __init__(self, flows, learns_fps):
+        super().__init__(with_flows(flows), None, None, None, Listener())
         self.flows, self.learns_fps, self.known = flows, learns_fps, 0
         self.rounds = []
 
@@ -36,13 +38,15 @@ class Switch:
 
 def test_few_five_tuples_are_learnt_in_one_round():
     switch = Switch(flows=100, learns_fps=30_000)
-    assert warm_up(with_flows(100), switch) is None
+    switch.warm_up()
+    assert switch.not_learnt is None
     assert switch.rounds == [(0.5, 1e6)]
 
 
 def test_many_are_sent_again_no_faster_than_they_were_carried_until_none_is_missed():
     switch = Switch(flows=65_536, learns_fps=30_000)
-    assert warm_up(with_flows(65_536), switch) is None
+    switch.warm_up()
+    assert switch.not_learnt is None
     assert switch.known == 65_536
     loads = [load for _, load in switch.rounds]
     assert loads[0] == 1e6
@@ -57,7 +61,8 @@ def test_a_switch_that_never_learns_is_told_and_ends_the_warm_up():
             return super().trial(*asked)
 
     switch = Forgetful(flows=65_536, learns_fps=30_000)
-    told = warm_up(with_flows(65_536), switch)
+    switch.warm_up()
+    told = switch.not_learnt
     assert told is not None and told.kind is Warn.NOT_LEARNT
     assert "dut.flow_limit" in told.advice
     assert sum(duration for duration, _ in switch.rounds) <= LONGEST_S + 0.01
@@ -69,7 +74,8 @@ def test_a_switch_that_does_not_count_misses_gets_one_round():
             return replace(super().trial(*asked), threads=())
 
     switch = Silent(flows=65_536, learns_fps=30_000)
-    assert warm_up(with_flows(65_536), switch) is None
+    switch.warm_up()
+    assert switch.not_learnt is None
     assert len(switch.rounds) == 1
 
 
@@ -80,7 +86,7 @@ def test_a_switch_that_carries_nothing_is_asked_at_the_slowest_rate():
             return replace(ran, received=0)
 
     switch = Deaf(flows=20_000, learns_fps=5_000)
-    warm_up(with_flows(20_000), switch)
+    switch.warm_up()
     assert min(load for _, load in switch.rounds) == SLOWEST_FPS
 
 

@@ -52,7 +52,10 @@ def host(monkeypatch):
 def attempt(outcomes, remote=FAR, sleep=lambda seconds: None, on_stoppable=lambda running: None, **how):
     """Make attempts that do as `outcomes` say, one after the other; returns what the last one does."""
     units, left = [SimpleNamespace(sites=(Site(remote),))], iter(outcomes)
-    return host_recovery.outliving(Machines(Local()), units, lambda: next(left)(), on_stoppable, sleep, **how)
+    for made in host_recovery.attempts(Machines(Local()), units, on_stoppable, sleep, **how):
+        with made:
+            result = next(left)()
+    return result
 
 
 def lose(host, error=HostLostError):

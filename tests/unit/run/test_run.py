@@ -8,10 +8,9 @@ from support import Truth
 
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.frames import FrameSession
 from pinchpoint.measure.rates.run import measure_scenario
+from pinchpoint.measure.session import Session
 from pinchpoint.measure.standing import Interrupted, Listener
-from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.result import RateStatus
 from pinchpoint.observe.snapshot import Bracket
 from pinchpoint.run.checkpoint import RunContext
@@ -48,17 +47,17 @@ def simulated(stop_after=None, truth=None):
             task.keep(trial)
             made["trials"] += 1
             if made["trials"] == stop_after:
-                measurer.stop()
+                session.stop()
 
-        measurer = Measurer(scenario, instrument, Bracket([]), keep, task.listener, task.trials)
-        task.on_stoppable(measurer)
-        return measure_scenario(FrameSession(scenario, measurer, task.listener, 0.0))
+        session = Session(scenario, instrument, Bracket([]), keep, task.listener, task.trials)
+        task.on_stoppable(session)
+        return measure_scenario(session)
 
     return run_one
 
 
 def run(folder, scenarios, stop_after=None):
-    context = RunContext(Machines(Local()), folder, Listener(), lambda _measurer: None)
+    context = RunContext(Machines(Local()), folder, Listener(), lambda _: None)
     return run_all(context, scenarios, simulated(stop_after))
 
 

@@ -97,11 +97,11 @@ def bench(monkeypatch):
         }
         left = {side: iter(each) for side, each in trials.items()}
 
-        def measurer(side, what, owner):
+        def session(side, what, owner):
             return SimpleNamespace(trial=lambda *arguments: next(left[side]))
 
         monkeypatch.setattr(interleaved, "_signs", lambda pair, side, seen: Signs({"trials": len(seen)}))
-        return SimpleNamespace(benches=sides, measurer=measurer, alone=lambda side, measurer: nullcontext())
+        return SimpleNamespace(benches=sides, session=session, alone=lambda side, _session: nullcontext())
 
     return made
 

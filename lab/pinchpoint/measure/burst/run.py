@@ -11,9 +11,10 @@ from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table, Unset
 from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
-from pinchpoint.measure.frames import FrameSession, first_round, over_frames
+from pinchpoint.measure.frames import over_frames
 from pinchpoint.measure.kind import TRIAL_S, Arrays, MeasureKind, asked
 from pinchpoint.measure.rates.run import searched_ndr, searching_s
+from pinchpoint.measure.session import Session, first_round
 from pinchpoint.measure.summary import valid
 from pinchpoint.model import units
 from pinchpoint.model.measurement import BurstResult, BurstTest, Metric, fewest_for_interval
@@ -207,17 +208,17 @@ class _Tests:
         return self.slow or ("" if self.made else f"no burst could be judged: {self.missing}")
 
 
-def measure_bursts(session: FrameSession) -> ScenarioResult:
+def measure_bursts(session: Session) -> ScenarioResult:
     """Throughput, the engine's rate, then one search after the other, and what follows from them."""
     burst, ring = asked(session.scenario, Burst), session.scenario.smallest_ring
     session.warm_up()
-    first = len(session.measurer.trials)
+    first = len(session.trials)
     ndr = searched_ndr(session) if burst.throughput_fps is None else None
     session.listener.phase(PHASE, expected_bursts(burst))
     tests = _tests(session, burst, ndr)
     words = "back to back, as fast as the engine goes" if burst.rate_fps is None else "as burst.rate_fps asks"
     carried = throughput(ndr, burst.throughput_fps)
-    together, judged = burst_result(tests.made, tests.rate_fps, words, carried), session.measurer.trials[first:]
+    together, judged = burst_result(tests.made, tests.rate_fps, words, carried), session.trials[first:]
     missing = Warn.TESTS_MISSING.of(tests.missing) if tests.missing else None
     uncorrected = None if together.throughput_fps else Warn.NO_THROUGHPUT.of(together.throughput_words)
     warnings = () if tests.failed else (missing, uncorrected)
@@ -232,7 +233,7 @@ def measure_bursts(session: FrameSession) -> ScenarioResult:
     )
 
 
-def _tests(session: FrameSession, burst: Burst, ndr: Rate | None) -> _Tests:
+def _tests(session: Session, burst: Burst, ndr: Rate | None) -> _Tests:
     """None where no burst is faster than the DUT or none could be judged."""
     length = min(burst.max_frames, session.scenario.smallest_ring)
     try:
@@ -255,18 +256,18 @@ def _tests(session: FrameSession, burst: Burst, ndr: Rate | None) -> _Tests:
     return _Tests(tests, median(rates_fps or [rate_fps]), "", missing)
 
 
-def _valid(session: FrameSession, burst: Burst, frames: int) -> Trial:
+def _valid(session: Session, burst: Burst, frames: int) -> Trial:
     """A valid burst of this many frames. Raises _UnjudgedError."""
-    trial = session.valid(lambda *_: session.measurer.burst(PHASE, frames, burst.rate_fps), 0.0, 0.0)
+    trial = session.valid(lambda *_: session.burst(PHASE, frames, burst.rate_fps), 0.0, 0.0)
     if trial.validity is not TrialValidity.VALID:
         raise _UnjudgedError(f"{units.frames(frames)} frames: {trial.validity.value}: {trial.reason}")
     return trial
 
 
-def _test(session: FrameSession, burst: Burst, before: Sequence[BurstTest]) -> BurstTest:
+def _test(session: Session, burst: Burst, before: Sequence[BurstTest]) -> BurstTest:
     """One search, which looks first where the last one ended."""
     sent: dict[int, Trial] = {}
-    first = len(session.measurer.trials)
+    first = len(session.trials)
 
     def loses(frames: int) -> bool:
         sent[frames] = _valid(session, burst, frames)
@@ -276,7 +277,7 @@ def _test(session: FrameSession, burst: Burst, before: Sequence[BurstTest]) -> B
     gallop = min(GALLOP, 1 + NEAR * burst.relative_width) if before else GALLOP
     bounds = longest_burst(loses, start, burst.max_frames, burst.relative_width, gallop)
     longest = sent.get(bounds.lossless)
-    ids = tuple(trial.id for trial in session.measurer.trials[first:])
+    ids = tuple(trial.id for trial in session.trials[first:])
     return BurstTest(bounds.lossless, bounds.lossy, longest.offered_fps if longest else None, ids)
 
 

@@ -10,8 +10,9 @@ from pinchpoint.dut.registry import device_of
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table
 from pinchpoint.measure.forwarding import of_threads, of_trial
-from pinchpoint.measure.frames import FrameSession, first_round, over_frames
+from pinchpoint.measure.frames import over_frames
 from pinchpoint.measure.kind import TRIAL_S, MeasureKind, asked
+from pinchpoint.measure.session import Session, first_round
 from pinchpoint.measure.summary import by_name
 from pinchpoint.model import units
 from pinchpoint.model.measurement import THREAD_BUSY, Metric
@@ -46,14 +47,14 @@ def expected_s(scenario: Scenario) -> float:
     return first_round(scenario)[0] + len(load.at_fps) * load.repeats * (load.duration_s + TRIAL_S)
 
 
-def measure_loads(session: FrameSession) -> ScenarioResult:
+def measure_loads(session: Session) -> ScenarioResult:
     """All trials of one scenario on a bench that stands, and what follows from them."""
     load, device = asked(session.scenario, Load), device_of(session.scenario)
     session.warm_up()
     session.listener.phase(PHASE, len(load.at_fps) * load.repeats)
     by_rate, why_not = dict[float, list[Trial]](), list[ResultWarning]()
     for at_fps in load.at_fps:
-        trial = partial(session.measurer.trial, PHASE)
+        trial = partial(session.trial, PHASE)
         by_rate[at_fps], invalid = session.repeated(load.repeats, trial, load.duration_s, at_fps)
         if invalid is not None:
             valid = len(by_rate[at_fps])

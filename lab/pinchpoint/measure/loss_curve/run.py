@@ -18,8 +18,9 @@ from pinchpoint.dut.registry import device_of
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table, Unset
 from pinchpoint.measure.forwarding import of_trial
-from pinchpoint.measure.frames import FrameSession, first_round, over_frames
+from pinchpoint.measure.frames import over_frames
 from pinchpoint.measure.kind import TRIAL_S, MeasureKind, asked
+from pinchpoint.measure.session import Session, first_round
 from pinchpoint.measure.summary import valid
 from pinchpoint.model import units
 from pinchpoint.model.measurement import LossPoint, Metric
@@ -174,17 +175,17 @@ def expected_s(scenario: Scenario) -> float:
     return first_round(scenario)[0] + expected_trials(curve) * trial_s
 
 
-def measure_curve(session: FrameSession) -> ScenarioResult:
+def measure_curve(session: Session) -> ScenarioResult:
     """All trials of one scenario on a bench that stands, and what follows from them."""
     curve = asked(session.scenario, LossCurve)
     session.warm_up()
-    first = len(session.measurer.trials)
+    first = len(session.trials)
     points = _points(session, curve)
-    judged = [trial for trial in session.measurer.trials[first:] if trial.phase == PHASE]
+    judged = [trial for trial in session.trials[first:] if trial.phase == PHASE]
     return _summary(session, judged, points)
 
 
-def _points(session: FrameSession, curve: LossCurve) -> tuple[LossPoint, ...]:
+def _points(session: Session, curve: LossCurve) -> tuple[LossPoint, ...]:
     """From 100 % down, until two loads in a row lost nothing."""
     max_load_fps = curve.max_load_fps or _reach_fps(session, curve)
     session.listener.phase(PHASE, expected_trials(curve))
@@ -197,12 +198,12 @@ def _points(session: FrameSession, curve: LossCurve) -> tuple[LossPoint, ...]:
     return tuple(points)
 
 
-def _reach_fps(session: FrameSession, curve: LossCurve) -> float:
+def _reach_fps(session: Session, curve: LossCurve) -> float:
     """The highest load that the engine offers in full, up to search.max_load_fps."""
     session.listener.phase(REACH, 3)
     load_fps = session.scenario.search.max_load_fps
     for _ in range(MOST_LOWERINGS):
-        trial = session.valid(partial(session.measurer.trial, REACH), curve.duration_s, load_fps)
+        trial = session.valid(partial(session.trial, REACH), curve.duration_s, load_fps)
         fell_short = sum(stream.shortfall or 0 for stream in trial.streams) > 0
         if trial.validity is TrialValidity.VALID or not fell_short:
             break
@@ -210,8 +211,8 @@ def _reach_fps(session: FrameSession, curve: LossCurve) -> float:
     return load_fps
 
 
-def _point(session: FrameSession, curve: LossCurve, share: float, load_fps: float) -> LossPoint:
-    trial = partial(session.measurer.trial, PHASE)
+def _point(session: Session, curve: LossCurve, share: float, load_fps: float) -> LossPoint:
+    trial = partial(session.trial, PHASE)
     trials, invalid = session.repeated(curve.repeats, trial, curve.duration_s, load_fps)
     if invalid is None:
         return point(share, load_fps, trials, "")
@@ -222,7 +223,7 @@ def _point(session: FrameSession, curve: LossCurve, share: float, load_fps: floa
     return point(share, load_fps, trials, counted)
 
 
-def _summary(session: FrameSession, judged: Sequence[Trial], points: tuple[LossPoint, ...]) -> ScenarioResult:
+def _summary(session: Session, judged: Sequence[Trial], points: tuple[LossPoint, ...]) -> ScenarioResult:
     scenario, device, usable = session.scenario, device_of(session.scenario), valid(judged)
     free, _ = loss_free(points)
     limit = next((trial for trial in usable if free and trial.load_fps == free.load_fps), None)

@@ -23,10 +23,10 @@ from pinchpoint.dut.registry import device_of
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table
 from pinchpoint.measure.forwarding import of_trial
-from pinchpoint.measure.frames import FrameSession, first_round, over_frames
+from pinchpoint.measure.frames import over_frames
 from pinchpoint.measure.kind import TRIAL_S, MeasureKind, asked
+from pinchpoint.measure.session import ROUND_TRIP, OverTime, Session, first_round
 from pinchpoint.measure.summary import scenario_result, valid
-from pinchpoint.measure.trial import ROUND_TRIP, Measurer, OverTime
 from pinchpoint.model import units
 from pinchpoint.model.frames import five_tuples, is_exact
 from pinchpoint.model.measurement import MRR, Bound, Interval, Metric, band_metrics
@@ -194,43 +194,43 @@ def searching_s(scenario: Scenario) -> float:
     return min(trials_s, search.max_duration_s)
 
 
-def measure_scenario(session: FrameSession) -> ScenarioResult:
+def measure_scenario(session: Session) -> ScenarioResult:
     """All trials of one scenario on a bench that stands, and what follows from them."""
     scenario, rates = session.scenario, asked(session.scenario, Rates)
     session.warm_up()
     search = _search(session, session.ceilings)
     session.listener.phase("latency", len(rates.at))
-    latency = tuple(_latency(share, search, scenario, session.measurer) for share in rates.at)
+    latency = tuple(_latency(share, search, session) for share in rates.at)
     session.listener.phase("mrr", OVERLOADS)
-    search = replace(search, overloads=_overloaded(session.measurer, scenario.search, search))
-    result = _summary(scenario, session.measurer.trials, search, latency, time.monotonic() - session.began)
+    search = replace(search, overloads=_overloaded(session, search))
+    result = _summary(scenario, session.trials, search, latency, time.monotonic() - session.began)
     return replace(result, warnings=tuple(filter(None, (session.not_learnt, *result.warnings))))
 
 
 measure_rates: Final = over_frames(measure_scenario)
 
 
-def _search(session: FrameSession, ceilings: Sequence[Ceiling]) -> _RateSearch:
+def _search(session: Session, ceilings: Sequence[Ceiling]) -> _RateSearch:
     """The search's outcome and its trials, its rates compared with the generator's highest known ceiling."""
-    measurer, search = session.measurer, session.scenario.search
+    search = session.scenario.search
     is_sliced = search.method is SearchMethod.THRESHOLD
     session.listener.phase("search", expected_trials(session.scenario))
 
     def measure(duration_s: float, load_fps: float) -> Trial:
-        return measurer.trial("search", duration_s, load_fps, OverTime(slice_s(duration_s)) if is_sliced else None)
+        return session.trial("search", duration_s, load_fps, OverTime(slice_s(duration_s)) if is_sliced else None)
 
-    first = len(measurer.trials)
+    first = len(session.trials)
     if not is_sliced:  # MLRsearch never tries a load above a ceiling that is too low
-        here_ns = core_distance_ns(measurer.latest) if measurer.latest else None
+        here_ns = core_distance_ns(session.latest) if session.latest else None
         ceilings = [ceiling for ceiling in ceilings if in_mode([ceiling], here_ns)]
     outcome = find_rates(measure, search, time.monotonic, ceilings=ceilings)
     ceiling = max(ceilings, key=lambda ceiling: ceiling.fps, default=None)
-    searched = _RateSearch(outcome, measurer.trials[first:], ceiling)
+    searched = _RateSearch(outcome, session.trials[first:], ceiling)
     rates = held_against(outcome.rates, ceiling, searched.most_offered_fps)
     return replace(searched, outcome=replace(outcome, rates=rates))
 
 
-def searched_ndr(session: FrameSession) -> Rate:
+def searched_ndr(session: Session) -> Rate:
     """The NDR alone, for a measure whose loads are shares of it."""
     return _search(session, ()).outcome.rates[0]
 
@@ -247,9 +247,9 @@ def expected_trials(scenario: Scenario) -> int:
     return round(1.7 * search.duration_sum_s / search.trial_duration_s) + 4
 
 
-def _latency(share: float, search: _RateSearch, scenario: Scenario, measurer: Measurer) -> LatencyPoint:
+def _latency(share: float, search: _RateSearch, session: Session) -> LatencyPoint:
     """Latency at a share of the NDR; where the cores were meanwhile stands beside it."""
-    ndr = search.outcome.rates[0]
+    scenario, ndr = session.scenario, search.outcome.rates[0]
     if ndr.quoted_fps is None:
         return LatencyPoint(share, 0.0, "", None, f"no NDR to take {share:.0%} of")
     load_fps = share * ndr.quoted_fps
@@ -260,7 +260,7 @@ def _latency(share: float, search: _RateSearch, scenario: Scenario, measurer: Me
         load_fps /= 2  # each frame crosses the device twice
 
     repeats = min(MOST_LATENCY_REPEATS, scenario.search.max_repeats)
-    trial = until_valid(partial(measurer.trial, phase), asked(scenario, Rates).duration_s, load_fps, repeats)
+    trial = until_valid(partial(session.trial, phase), asked(scenario, Rates).duration_s, load_fps, repeats)
     latency, note = None if _early_ns(trial) else trial.latency, "; ".join(_notes(trial, is_apart))
     seen = trial.witness.loopback, core_distance_ns(trial), trial.validity, trial.round_trip
     return LatencyPoint(share, load_fps, trial.id, latency, note, *seen)
@@ -302,12 +302,13 @@ def _notes(trial: Trial, is_apart: bool) -> Iterator[str]:
         yield "two engines have no clock in common; engine.clock_error_us says by how much their hosts' are apart"
 
 
-def _overloaded(measurer: Measurer, settings: Search, search: _RateSearch) -> list[Trial]:
+def _overloaded(session: Session, search: _RateSearch) -> list[Trial]:
     """Trials until seven have a usable account, or twelve were made. Raises what a trial raises."""
+    settings = session.scenario.search
     over_time, load_fps = OverTime(slice_s(settings.trial_duration_s)), _highest_load_fps(settings, search)
     made: list[Trial] = []
     while len(made) < MOST_OVERLOADS and sum(trial.is_whole for trial in made) < OVERLOADS:
-        made.append(measurer.trial("mrr", settings.trial_duration_s, load_fps, over_time))
+        made.append(session.trial("mrr", settings.trial_duration_s, load_fps, over_time))
     return made
 
 

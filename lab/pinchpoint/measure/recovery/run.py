@@ -17,10 +17,10 @@ from typing import ClassVar, Final
 from pinchpoint.engine.streams import Step
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table, Unset
-from pinchpoint.measure.frames import FrameSession, first_round, over_frames
+from pinchpoint.measure.frames import over_frames
 from pinchpoint.measure.kind import TRIAL_S, MeasureKind, asked, one_queue
 from pinchpoint.measure.rates.run import searched_ndr, searching_s
-from pinchpoint.measure.trial import OverTime
+from pinchpoint.measure.session import OverTime, Session, first_round
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Bound, Metric
 from pinchpoint.model.result import Rate, RateStatus, ScenarioResult
@@ -196,7 +196,7 @@ def expected_s(scenario: Scenario) -> float:
     return first_round(scenario)[0] + searched_s + recovery.repeats * each_s
 
 
-def measure_recovery(session: FrameSession) -> ScenarioResult:
+def measure_recovery(session: Session) -> ScenarioResult:
     """All overloads of one scenario on a bench that stands, and what follows from them."""
     recovery = asked(session.scenario, Recovery)
     session.warm_up()
@@ -215,14 +215,14 @@ def measure_recovery(session: FrameSession) -> ScenarioResult:
     return session.result(metrics(repeats, throughput_fps), told, rates=rates, failed=failed)
 
 
-def _overloads(session: FrameSession, recovery: Recovery, throughput_fps: float) -> tuple[list[Trial], str]:
+def _overloads(session: Session, recovery: Recovery, throughput_fps: float) -> tuple[list[Trial], str]:
     """Each repeat that is valid, and why there are no more of them."""
     over_time = OverTime(SAMPLE_S, step=Step(recovery.overload_s, recovery.reduced_share / recovery.overload_share))
     ring = session.scenario.smallest_ring
     session.listener.phase(PHASE, recovery.repeats)
 
     def measure(duration_s: float, load_fps: float) -> Trial:
-        trial = session.measurer.trial(PHASE, duration_s, load_fps, over_time)
+        trial = session.trial(PHASE, duration_s, load_fps, over_time)
         noise = host_did_it(trial, recovery, ring)
         if not noise or trial.validity is not TrialValidity.VALID:
             return trial

@@ -17,7 +17,7 @@ from math import ceil, log
 from statistics import fmean
 
 from pinchpoint.account.cpus import dut_threads
-from pinchpoint.measure.trial import stolen_s
+from pinchpoint.measure.session import stolen_s
 from pinchpoint.model import units
 from pinchpoint.model.measurement import CONFIDENCE, THREAD_BUSY, Measurement, Metric
 from pinchpoint.model.trial import Sample, ThreadLoad

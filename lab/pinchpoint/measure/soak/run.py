@@ -17,13 +17,13 @@ from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table, Unset
 from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
-from pinchpoint.measure.frames import FrameSession, first_round, frame_session
+from pinchpoint.measure.frames import measuring
 from pinchpoint.measure.kind import Arrays, MeasureKind, asked, one_queue
 from pinchpoint.measure.rates.run import frame_bits, searched_ndr, searching_s
+from pinchpoint.measure.session import OverTime, Session, first_round
 from pinchpoint.measure.soak import metrics as diagnosis
 from pinchpoint.measure.soak.metrics import Window
 from pinchpoint.measure.standing import Begun, Standing
-from pinchpoint.measure.trial import OverTime
 from pinchpoint.model import units
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.measurement import THREAD_BUSY, Measurement
@@ -156,13 +156,13 @@ def expected_s(scenario: Scenario) -> float:
 
 def measure_soak(bench: Standing) -> ScenarioResult:
     """Loss over time at the scenario's load. Raises what a trial raises, finished windows kept."""
-    with frame_session(bench) as session:
+    with measuring(bench) as session:
         recorded = [measurement for measurement in bench.task.measurements if measurement.kind == Soak.kind]
         windows = Windows(bench.scenario, bench.witness_bracket(), bench.keep, recorded)
         return soak_scenario(session, windows, bench.task.trials)
 
 
-def soak_scenario(session: FrameSession, windows: Windows, earlier: Sequence[Trial] = ()) -> ScenarioResult:
+def soak_scenario(session: Session, windows: Windows, earlier: Sequence[Trial] = ()) -> ScenarioResult:
     """All of one soak on a bench that stands, and what follows from it; `earlier` are an interrupted run's trials."""
     soak, ring = asked(session.scenario, Soak), session.scenario.smallest_ring
     session.warm_up()
@@ -184,7 +184,7 @@ def soak_scenario(session: FrameSession, windows: Windows, earlier: Sequence[Tri
     )
 
 
-def _send(session: FrameSession, soak: Soak, windows: Windows, load_fps: float) -> None:
+def _send(session: Session, soak: Soak, windows: Windows, load_fps: float) -> None:
     """One transmission of what is left of the time; nothing, if nothing is left.
 
     Raises DutError if the DUT died and the transmission ended with it; one that is only silent is reported later.
@@ -195,9 +195,9 @@ def _send(session: FrameSession, soak: Soak, windows: Windows, load_fps: float) 
     session.listener.phase(PHASE, 1)
     windows.begin(load_fps)
     try:
-        windows.finish(session.measurer.trial(PHASE, left_s, load_fps, OverTime(soak.window_s, windows.heard)))
+        windows.finish(session.trial(PHASE, left_s, load_fps, OverTime(soak.window_s, windows.heard)))
     except DutError as error:
-        sent = next((trial for trial in session.measurer.trials if trial.phase == PHASE), None)
+        sent = next((trial for trial in session.trials if trial.phase == PHASE), None)
         if sent is None:
             raise
         windows.finish(sent)
@@ -208,7 +208,7 @@ def _send(session: FrameSession, soak: Soak, windows: Windows, load_fps: float) 
         raise
 
 
-def _apart(session: FrameSession, windows: Windows, earlier: Sequence[Trial]) -> Iterator[ResultWarning]:
+def _apart(session: Session, windows: Windows, earlier: Sequence[Trial]) -> Iterator[ResultWarning]:
     """What the account of a whole transmission says against it, the host's part left to the windows."""
     for trial in earlier:
         if trial.phase == PHASE and trial.validity is TrialValidity.ABORTED and trial.cause is not Cause.STOPPED:
@@ -218,7 +218,7 @@ def _apart(session: FrameSession, windows: Windows, earlier: Sequence[Trial]) ->
     if windows.went_back:
         yield Warn.WENT_BACK.of(went_back_words(tuple(windows.went_back)))
     left_to_windows = (TrialValidity.VALID, TrialValidity.NOISY_HOST)
-    for trial in session.measurer.trials:
+    for trial in session.trials:
         if trial.phase == PHASE and trial.validity not in left_to_windows:
             yield Warn.TRIAL_UNUSABLE.of(trial.reason, trial=trial.id)
 

@@ -10,9 +10,9 @@ from support import Truth
 from trials import engine_result, port, stream_counts
 
 from pinchpoint.account.ledger import unexplained_place
-from pinchpoint.measure import trial as measure
+from pinchpoint.measure import session as measure
+from pinchpoint.measure.session import Session
 from pinchpoint.measure.standing import Interrupted, Listener
-from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.errors import DutError, EngineError
 from pinchpoint.model.trial import Cause, TrialValidity
 from pinchpoint.observe.snapshot import Bracket, Snapshot
@@ -61,25 +61,25 @@ def bench(log, capacity_fps=5e6, dies_at=None, recorded=(), failures=()):
             log.append(f"tell {trial.id}")
 
     bracket = Bracket([Counting(log, dies_at)])
-    return Measurer(SCENARIO, instrument, bracket, keep, Telling(), recorded), kept
+    return Session(SCENARIO, instrument, bracket, keep, Telling(), recorded), kept
 
 
 def test_a_trial_is_bracketed_by_snapshots_then_kept_then_told():
     log = []
-    measurer, _ = bench(log)
-    measurer.trial("search", 1.0, 1e6)
+    session, _ = bench(log)
+    session.trial("search", 1.0, 1e6)
     assert log == ["snapshot", "run epoch 1", "snapshot", "keep simulated-0001", "tell simulated-0001"]
 
 
 def test_a_trial_holds_what_was_asked_counted_and_judged():
-    measurer, kept = bench([])
-    trial = measurer.trial("search", 1.0, 8e6)
+    session, kept = bench([])
+    trial = session.trial("search", 1.0, 8e6)
     assert kept == [trial]
     assert (trial.load_fps, trial.duration_s, trial.phase, trial.repeat) == (8e6, 1.0, "search", 0)
     assert trial.validity is TrialValidity.VALID
     assert trial.lost == trial.ledger.dropped > 0, "an overloaded DUT refuses frames at its ring"
     assert trial.observed["ovs/port/left/rx_pkts"] == 100
-    assert measurer.trial("search", 1.0, 8e6).repeat == 1
+    assert session.trial("search", 1.0, 8e6).repeat == 1
 
 
 def test_trials_that_measure_latency_keep_its_histogram_and_others_do_not():
@@ -90,8 +90,8 @@ def test_trials_that_measure_latency_keep_its_histogram_and_others_do_not():
 
     instrument = Timing(Truth(5e6))
     instrument.open()
-    measurer = Measurer(SCENARIO, instrument, Bracket([]), lambda trial: None, Listener())
-    kept = {phase: measurer.trial(phase, 1.0, 1e6).streams[0].latency_histogram for phase in ("search", "latency")}
+    session = Session(SCENARIO, instrument, Bracket([]), lambda trial: None, Listener())
+    kept = {phase: session.trial(phase, 1.0, 1e6).streams[0].latency_histogram for phase in ("search", "latency")}
     assert kept == {"search": "", "latency": "HISTFA"}
 
 
@@ -106,25 +106,25 @@ def test_every_core_that_forwards_is_probed_not_only_the_first_one():
     scenario = replace(SCENARIO, dut=replace(SCENARIO.dut, pmd_cpus=(2, 3, 5)))
     instrument = Asked(Truth(5e6))
     instrument.open()
-    measurer = Measurer(scenario, instrument, Bracket([]), lambda trial: None, Listener())
-    measurer.trial("search", 1.0, 1e6)
+    session = Session(scenario, instrument, Bracket([]), lambda trial: None, Listener())
+    session.trial("search", 1.0, 1e6)
     first = scenario.engine.cpus[0]
     assert asked == [((first, 2), (first, 3), (first, 5))]
 
 
 def test_neighbouring_trials_differ_in_epoch_even_after_256():
     log = []
-    measurer, _ = bench(log)
+    session, _ = bench(log)
     for _ in range(257):
-        measurer.trial("search", 0.001, 1e4)
+        session.trial("search", 0.001, 1e4)
     epochs = [entry for entry in log if entry.startswith("run")]
     assert epochs[254:] == ["run epoch 255", "run epoch 0", "run epoch 1"]
 
 
 def test_a_dut_that_dies_leaves_an_aborted_trial_and_the_error():
-    measurer, kept = bench([], dies_at=2)
+    session, kept = bench([], dies_at=2)
     with pytest.raises(DutError, match="does not answer"):
-        measurer.trial("search", 1.0, 1e6)
+        session.trial("search", 1.0, 1e6)
     assert [(trial.validity, trial.reason, trial.cause) for trial in kept] == [
         (TrialValidity.ABORTED, "ovs-vswitchd does not answer", Cause.DEVICE_DIED)
     ]
@@ -147,8 +147,8 @@ def observed(*collectors, capacity_fps=1e6):
     """A trial at three times the capacity, with what those collectors read."""
     instrument = SimulatedInstrument(Truth(capacity_fps))
     instrument.open()
-    measurer = Measurer(SCENARIO, instrument, Bracket(collectors), lambda trial: None, Listener())
-    return measurer.trial("search", 1.0, 3e6)
+    session = Session(SCENARIO, instrument, Bracket(collectors), lambda trial: None, Listener())
+    return session.trial("search", 1.0, 3e6)
 
 
 @pytest.fixture
@@ -212,8 +212,8 @@ def test_drops_of_frames_that_precede_a_burst_are_in_no_trials_account(monkeypat
         return losing_inside(frames)(self, request, heard)
 
     monkeypatch.setattr(SimulatedInstrument, "run", run)
-    measurer = Measurer(SCENARIO, SimulatedInstrument(Truth(1e6)), Bracket([late]), lambda trial: None, Listener())
-    trial = measurer.burst("search", 1000, None)
+    session = Session(SCENARIO, SimulatedInstrument(Truth(1e6)), Bracket([late]), lambda trial: None, Listener())
+    trial = session.burst("search", 1000, None)
     assert (trial.ledger.unexplained, trial.observed.get(DROPPED, 0)) == (0, 0)
 
 
@@ -255,19 +255,19 @@ LINK_DOWN = PortFailure(trial=1, port="left", after_s=0.31)
 
 
 def test_a_port_that_fails_leaves_an_aborted_trial_with_the_reason_and_the_time():
-    measurer, kept = bench([], failures=(LINK_DOWN,))
-    trial = measurer.trial("search", 1.0, 1e6)
+    session, kept = bench([], failures=(LINK_DOWN,))
+    trial = session.trial("search", 1.0, 1e6)
     assert kept == [trial]
     assert trial.validity is TrialValidity.ABORTED
     assert trial.reason == "left: its link went down, after 0.31 s"
     assert (trial.sent_duration_s, trial.offered) == (0.31, 310_000)
-    assert measurer.trial("search", 1.0, 1e6).validity is TrialValidity.VALID, "the bench is still there"
+    assert session.trial("search", 1.0, 1e6).validity is TrialValidity.VALID, "the bench is still there"
 
 
 def test_a_port_that_fails_because_the_dut_died_is_the_duts_death():
-    measurer, kept = bench([], dies_at=2, failures=(LINK_DOWN,))
+    session, kept = bench([], dies_at=2, failures=(LINK_DOWN,))
     with pytest.raises(DutError, match="does not answer"):
-        measurer.trial("search", 1.0, 1e6)
+        session.trial("search", 1.0, 1e6)
     assert [(trial.validity, trial.reason) for trial in kept] == [
         (TrialValidity.ABORTED, "left: its link went down, after 0.31 s; ovs-vswitchd does not answer")
     ]
@@ -282,18 +282,18 @@ def test_an_engine_that_cannot_begin_is_its_own_fault_only_if_the_dut_lives(burs
     def refuse(self, request):
         raise EngineError("engine: left: its link is down")
 
-    measurer, kept = bench([], dies_at=dies_at)
+    session, kept = bench([], dies_at=dies_at)
     monkeypatch.setattr(Recording, "run", refuse)
     with pytest.raises(error):
-        measurer.trial("search", 1.0, 1e6, burst_frames=burst_frames)
+        session.trial("search", 1.0, 1e6, burst_frames=burst_frames)
     assert kept == []
 
 
 def test_a_stop_keeps_the_trial_and_then_interrupts():
-    measurer, kept = bench([])
-    measurer.stop()
+    session, kept = bench([])
+    session.stop()
     with pytest.raises(Interrupted):
-        measurer.trial("search", 1.0, 1e6)
+        session.trial("search", 1.0, 1e6)
     assert len(kept) == 1
 
 

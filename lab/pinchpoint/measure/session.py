@@ -1,7 +1,14 @@
-"""One trial, whole: observe, send, observe again, account, judge, keep."""
+"""The session of a bench that stands: the loop round a trial of frames, from the warm-up to the result.
+
+One trial, whole: observe, send, observe again, account, judge, keep. Before the first judged trial the DUT must have
+learnt every five-tuple. A switch learns by misses: each new flow goes to its slow path once. With many rules that is so
+slow that frames are lost meanwhile, and what was lost was not learnt. So rounds are sent, each no faster than the last
+one was carried, until one misses nothing.
+"""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import takewhile
@@ -9,11 +16,17 @@ from itertools import takewhile
 from pinchpoint.account import cpus, ledger
 from pinchpoint.account.facts import Widths
 from pinchpoint.account.validity import from_first_frame, judge
+from pinchpoint.causes.catalogue import by_name
 from pinchpoint.dut.registry import device_of
 from pinchpoint.engine.instrument import HIGHEST_FPS, EngineResult, Heard, Instrument, TrialRequest, duration_of
 from pinchpoint.engine.streams import Step
 from pinchpoint.measure.standing import Interrupted, Listener
+from pinchpoint.measure.summary import result_of
 from pinchpoint.model.errors import DutError, EngineError
+from pinchpoint.model.frames import five_tuples
+from pinchpoint.model.groups import total
+from pinchpoint.model.measurement import Metric
+from pinchpoint.model.result import Ceiling, Rate, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import (
     LATENCY_PHASE,
@@ -26,8 +39,10 @@ from pinchpoint.model.trial import (
     TrialValidity,
     Witness,
 )
+from pinchpoint.model.warning import ResultWarning, Warn
 from pinchpoint.observe.cpu import ticks_to_seconds
 from pinchpoint.observe.snapshot import Bracket, Observation
+from pinchpoint.search.rates import Measure, until_valid
 
 COUNTERS_SETTLE_S = 1.2  # a device's threads may hand their counters over about once a second
 COUNTERS_POLL_S = 0.05  # between two readings while they do; each reading takes a few milliseconds
@@ -35,6 +50,11 @@ EPOCHS = 256  # one byte of the signature
 PRIMING_FPS, PRIMING_S = 100_000, 0.001
 WAITING_FPS, WAITING_S = 10_000, 0.001
 _SIBLINGS = "/sibling/"  # thread by thread; the witness holds their sums
+FIRST_FPS = 1e6  # of a warm-up: too little to overload most benches
+SLOWEST_FPS = 10e3
+SHORTEST_S = 0.5
+LONGEST_S = 30.0  # of all rounds together
+LEARNT = 0.001  # misses, as a share of the frames sent: what a busy table turns over anyway
 ROUND_TRIP = "round trip"  # the phase in which what was sent comes back to its sender
 
 
@@ -47,8 +67,36 @@ class OverTime:
     step: Step | None = None
 
 
-class Measurer:
-    """Runs the trials of one scenario on one bench, and keeps each as it ends."""
+def first_round(scenario: Scenario) -> tuple[float, float]:
+    """(seconds, frames per second): every five-tuple twice, within reason."""
+    load_fps = min(FIRST_FPS, scenario.search.max_load_fps)
+    return min(LONGEST_S, max(SHORTEST_S, 2 * _flows(scenario) / load_fps)), load_fps
+
+
+def _flows(scenario: Scenario) -> int:
+    return sum(max(stream.flows, five_tuples(stream)) for stream in scenario.streams)
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What a trial is to answer."""
+
+    phase: str
+    duration_s: float
+    load_fps: float
+    burst_frames: int | None
+
+    @property
+    def is_unpaced(self) -> bool:
+        return self.load_fps == HIGHEST_FPS
+
+    def is_answered_by(self, trial: Trial) -> bool:
+        answered = _Question(trial.phase, trial.duration_s, trial.load_fps, trial.burst_frames)
+        return self == (replace(answered, load_fps=self.load_fps) if self.is_unpaced else answered)
+
+
+class Session:
+    """Runs the trials of one scenario on one bench, keeps each as it ends, and makes a result of them."""
 
     def __init__(
         self,
@@ -58,21 +106,26 @@ class Measurer:
         keep: Callable[[Trial], None],
         listener: Listener,
         recorded: Sequence[Trial] = (),
+        began: float = 0.0,
+        ceilings: Sequence[Ceiling] = (),
     ) -> None:
         """`recorded` are trials of an interrupted run: the same question gets the same answer again.
 
-        Aborted ones answer nothing, and a new bench needs its own warm-up.
+        Aborted ones answer nothing, and a new bench needs its own warm-up. `began` is on the monotonic clock, building
+        included; `ceilings` are the generator's own on a bench of this shape, one for each mode of the cores.
         """
-        self._scenario, self._device = scenario, device_of(scenario)
+        self.scenario, self._device = scenario, device_of(scenario)
         self._graph = self._device.graph(scenario)
-        self._instrument, self._bracket, self._keep, self._listener = instrument, bracket, keep, listener
+        self._instrument, self._bracket, self._keep, self.listener = instrument, bracket, keep, listener
+        self.began, self.ceilings = began, ceilings
+        self.not_learnt: ResultWarning | None = None  # what the warm-up has to warn of
         usable = (trial for trial in recorded if trial.validity is not TrialValidity.ABORTED)
         self._recorded = [trial for trial in usable if trial.phase != WARM_UP]
         self._recorded_warm_up = list(takewhile(lambda trial: trial.phase == WARM_UP, recorded))
         self._count = len(recorded)
         self.trials: list[Trial] = []
         self.stop_requested = False
-        self._sending = False
+        self._is_sending = False
         self._widths = Widths()
         self._is_slowed = False  # the latest trial, by a neighbour
         self._settled_at_s = 0.0  # on the monotonic clock: when the drops of frames of no trial are handed over
@@ -80,7 +133,7 @@ class Measurer:
     def stop(self) -> None:
         """End the running trial and raise Interrupted from it; for signal handlers."""
         self.stop_requested = True
-        if self._sending:
+        if self._is_sending:
             self._instrument.stop()
 
     def trial(
@@ -96,12 +149,25 @@ class Measurer:
         `burst_frames`: the trial is one burst of that many frames, which is what the load and the duration
         come to; at HIGHEST_FPS they are sent back to back. See `burst`.
         """
-        trial = self._replayed(phase, duration_s, load_fps, burst_frames)
+        question = _Question(phase, duration_s, load_fps, burst_frames)
+        trial = self._replayed(question)
         if trial is None:
-            trial = self._run(phase, duration_s, load_fps, over_time, burst_frames)
+            request, samples = self._prepared(question, over_time), list[Sample]()
+            started, began = datetime.now(UTC).isoformat(), time.monotonic()
+            self._bracket.open()
+            with self._sending():
+                if over_time is None:
+                    result = self._instrument.run(request)
+                else:
+                    result = self._instrument.run(request, _into(samples, over_time.heard))
+            trial, died = self._accounted(question, request, result)
+            trial = replace(trial, started=started, wall_s=time.monotonic() - began, samples=tuple(samples))
             self._keep(trial)
+            if died is not None:
+                self.trials.append(trial)
+                raise died
         self.trials.append(trial)
-        self._listener.trial_ends(trial)
+        self.listener.trial_ends(trial)
         if self.stop_requested:
             raise Interrupted("interrupted", "pinchpoint run --resume RUN continues where it stopped")
         return trial
@@ -113,36 +179,104 @@ class Measurer:
             return self._recorded_warm_up[-1]
         return self.trials[-1] if self.trials else None
 
+    @property
+    def most_offered_fps(self) -> float | None:
+        """The highest rate that the generator was seen to offer; None without trials."""
+        return max((trial.offered_fps for trial in self.trials), default=None)
+
     def burst(self, phase: str, frames: int, rate_fps: float | None) -> Trial:
         """One burst of this many frames, at a rate or (None) back to back; its `load_fps` is what was offered then."""
         rate_fps = rate_fps or HIGHEST_FPS
         return self.trial(phase, duration_of(frames, rate_fps), rate_fps, burst_frames=frames)
 
-    def _replayed(self, phase: str, duration_s: float, load_fps: float, burst_frames: int | None) -> Trial | None:
+    def warm_up(self) -> None:
+        """Send until the DUT has learnt every five-tuple; that it has not is a warning of the result."""
+        self.listener.phase(WARM_UP, 1)
+        duration_s, load_fps = first_round(self.scenario)
+        left_s = LONGEST_S
+        while True:
+            trial = self.trial(WARM_UP, duration_s, load_fps)
+            left_s -= duration_s
+            missed = total(load.slow_path for load in trial.threads)  # lookups that no cache answered
+            if missed is None or missed <= LEARNT * trial.offered:
+                return
+            if left_s <= 0:
+                advice = by_name("slow-path").advice(self._device.advice("slow-path", trial.observed))
+                figures = {"missed": missed, "offered": trial.offered, "warm_up_s": LONGEST_S}
+                self.not_learnt = Warn.NOT_LEARNT.of(advice=advice, **figures)
+                return
+            carried_fps = trial.received / trial.sent_duration_s if trial.sent_duration_s else 0.0
+            load_fps = min(load_fps, max(SLOWEST_FPS, carried_fps)) if trial.lost else first_round(self.scenario)[1]
+            duration_s = min(left_s, max(SHORTEST_S, 1.1 * _flows(self.scenario) / load_fps))
+
+    def valid(self, measure: Measure, duration_s: float, load_fps: float) -> Trial:
+        """The first valid trial within search.max_repeats, else the last one."""
+        return until_valid(measure, duration_s, load_fps, self.scenario.search.max_repeats)
+
+    def repeated(
+        self, count: int, measure: Measure, duration_s: float, load_fps: float
+    ) -> tuple[list[Trial], Trial | None]:
+        """As many valid trials as are wanted; or those before one that stayed invalid, and that one."""
+        trials = list[Trial]()
+        for _ in range(count):
+            trial = self.valid(measure, duration_s, load_fps)
+            if trial.validity is not TrialValidity.VALID:
+                return trials, trial
+            trials.append(trial)
+        return trials, None
+
+    def result(
+        self,
+        metrics: Iterable[Metric] = (),
+        warnings: Iterable[ResultWarning | None] = (),
+        *,
+        rates: Sequence[Rate] = (),
+        failed: str = "",
+        of: Sequence[Trial] | None = None,
+    ) -> ScenarioResult:
+        """The result; see `result_of`."""
+        wall_s, told = time.monotonic() - self.began, (self.not_learnt, *warnings)
+        return result_of(self.scenario, self.trials, wall_s, metrics, told, rates=rates, failed=failed, of=of)
+
+    def _replayed(self, question: _Question) -> Trial | None:
         for number, trial in enumerate(self._recorded):
-            same = (trial.phase, trial.duration_s, trial.burst_frames) == (phase, duration_s, burst_frames)
-            if same and (trial.load_fps == load_fps or load_fps == HIGHEST_FPS):
+            if question.is_answered_by(trial):
                 return self._recorded.pop(number)
         return None
 
-    def _run(
-        self, phase: str, duration_s: float, load_fps: float, over_time: OverTime | None, burst_frames: int | None
-    ) -> Trial:
+    def _prepared(self, question: _Question, over_time: OverTime | None) -> TrialRequest:
+        """What the engine is asked for, once the trial may begin: what was sent before it is settled."""
         self._count += 1
-        trial_id, unpaced = f"{self._scenario.name}-{self._count:04d}", load_fps == HIGHEST_FPS
-        self._listener.trial_begins(trial_id, duration_s, load_fps)
-        if self._is_slowed and self._scenario.validity.quiet_within_s:
+        trial_id = f"{self.scenario.name}-{self._count:04d}"
+        self.listener.trial_begins(trial_id, question.duration_s, question.load_fps)
+        if self._is_slowed and self.scenario.validity.quiet_within_s:
             self._await_quiet()
-        if burst_frames is not None:
+        if question.burst_frames is not None:
             self._prime()
         time.sleep(max(0.0, self._settled_at_s - time.monotonic()))
-        started, began = datetime.now(UTC), time.monotonic()
-        self._bracket.open()
-        samples = list[Sample]()
-        request = replace(self._request(trial_id, duration_s, load_fps), there_and_back=phase == ROUND_TRIP)
-        if unpaced:
-            request = replace(request, burst_frames=burst_frames)
-        result = self._send(request) if over_time is None else self._send_watched(request, over_time, samples)
+        request = self._request(trial_id, question.duration_s, question.load_fps)
+        burst_frames = question.burst_frames if question.is_unpaced else None
+        request = replace(request, there_and_back=question.phase == ROUND_TRIP, burst_frames=burst_frames)
+        if over_time is None:
+            return request
+        return replace(request, sample_s=over_time.sample_s, step=over_time.step, live=over_time.heard is not None)
+
+    @contextmanager
+    def _sending(self) -> Iterator[None]:
+        """Inside, the engine sends, and can be stopped. Raises DutError if the engine stopped because the DUT died."""
+        self._is_sending = True
+        try:
+            yield
+        except EngineError:
+            self._bracket.open()  # a switch that died says so here
+            raise
+        finally:
+            self._is_sending = False
+
+    def _accounted(
+        self, question: _Question, request: TrialRequest, result: EngineResult
+    ) -> tuple[Trial, DutError | None]:
+        """The trial, and the death of the DUT if it did not live to its end."""
         died: DutError | None = None
         seen = Observation(0.0, {}, {})
         try:
@@ -150,23 +284,19 @@ class Measurer:
             seen, account = self._settle(result, seen)
         except DutError as error:
             died, account = error, self._ledger(result, seen)
-        if unpaced and result.sent_duration_s:  # nobody intends that: the burst is as fast as it is
+        if question.is_unpaced and result.sent_duration_s:  # nobody intends that: the burst is as fast as it is
             intended = sum(stream.intended or 0 for stream in result.streams)
             request = replace(request, load_fps=intended / result.sent_duration_s)
-        trial = self._assemble(request, phase, result, seen, account)
-        wall_s = time.monotonic() - began
-        trial = replace(trial, started=started.isoformat(), wall_s=wall_s, samples=tuple(samples))
+        trial = self._assemble(request, question.phase, result, seen, account)
         self._is_slowed = self._widths.is_slowed(trial)
-        if burst_frames is not None:
-            trial = from_first_frame(replace(trial, burst_frames=burst_frames), paced=not unpaced)
-        if died is not None:
-            # What the engine saw of it, if it saw something, and what the switch's silence says.
-            reason = died.message if result.reason is None else f"{trial.reason}; {died.message}"
-            trial = replace(trial, validity=TrialValidity.ABORTED, reason=reason, cause=Cause.DEVICE_DIED)
-            self._keep(trial)
-            self.trials.append(trial)
-            raise died
-        return trial
+        if question.burst_frames is not None:
+            trial = replace(trial, burst_frames=question.burst_frames)
+            trial = from_first_frame(trial, paced=not question.is_unpaced)
+        if died is None:
+            return trial, None
+        # What the engine saw of it, if it saw something, and what the switch's silence says.
+        reason = died.message if result.reason is None else f"{trial.reason}; {died.message}"
+        return replace(trial, validity=TrialValidity.ABORTED, reason=reason, cause=Cause.DEVICE_DIED), died
 
     def _settle(self, result: EngineResult, seen: Observation) -> tuple[Observation, Ledger]:
         """What was seen and the account of it, with counters as they are once every frame is explained.
@@ -200,7 +330,7 @@ class Measurer:
 
         In a run of its own, so that nothing that happens meanwhile is taken for a disturbance of the trial.
         """
-        patience_s = self._scenario.validity.quiet_within_s
+        patience_s = self.scenario.validity.quiet_within_s
         self._run_aside(replace(self._request("waiting", WAITING_S, WAITING_FPS), quiet_within_s=patience_s))
 
     def _run_aside(self, request: TrialRequest) -> None:
@@ -209,34 +339,13 @@ class Measurer:
         The drops of those that are lost may be counted up to COUNTERS_SETTLE_S later: the trial begins after that,
         since its own account must not contain them.
         """
-        result = self._send(replace(request, epoch=(request.epoch + EPOCHS // 2) % EPOCHS))
+        with self._sending():
+            result = self._instrument.run(replace(request, epoch=(request.epoch + EPOCHS // 2) % EPOCHS))
         if any(stream.received is None or stream.received < stream.offered for stream in result.streams):
             self._settled_at_s = time.monotonic() + COUNTERS_SETTLE_S
 
-    def _send_watched(self, request: TrialRequest, over_time: OverTime, samples: list[Sample]) -> EngineResult:
-        live = over_time.heard
-
-        def heard(sample: Sample) -> None:
-            samples.append(sample)
-            if live is not None:
-                live(sample)
-
-        request = replace(request, sample_s=over_time.sample_s, step=over_time.step, live=live is not None)
-        return self._send(request, heard)
-
-    def _send(self, request: TrialRequest, heard: Heard | None = None) -> EngineResult:
-        """The engine's account. Raises EngineError, or DutError if the engine stopped because the DUT died."""
-        self._sending = True
-        try:
-            return self._instrument.run(request) if heard is None else self._instrument.run(request, heard)
-        except EngineError:
-            self._bracket.open()  # a switch that died says so here
-            raise
-        finally:
-            self._sending = False
-
     def _request(self, trial_id: str, duration_s: float, load_fps: float) -> TrialRequest:
-        scenario = self._scenario
+        scenario = self.scenario
         return TrialRequest(
             trial_id=trial_id,
             epoch=self._count % EPOCHS,
@@ -248,13 +357,13 @@ class Measurer:
         )
 
     def _ledger(self, result: EngineResult, seen: Observation) -> Ledger:
-        ports = [port.name for port in self._scenario.ports]
+        ports = [port.name for port in self.scenario.ports]
         return ledger.build(result, seen.flat(), ports, self._graph, seen.went_back)
 
     def _assemble(
         self, request: TrialRequest, phase: str, result: EngineResult, observed: Observation, account: Ledger
     ) -> Trial:
-        scenario, seen, load_fps = self._scenario, observed.flat(), request.load_fps
+        scenario, seen, load_fps = self.scenario, observed.flat(), request.load_fps
         witness = _witness(result, seen)
         judgement = judge(result, account, witness, load_fps, scenario.smallest_ring, scenario.validity)
         return Trial(
@@ -285,6 +394,17 @@ def stolen_s(seen: Mapping[str, float]) -> dict[int, float]:
     """By CPU, the time that the hypervisor gave to others, seconds."""
     names = (name for name in seen if name.startswith("host/cpu/") and name.endswith("/steal_ticks"))
     return {int(name.split("/")[2]): ticks_to_seconds(seen[name]) for name in names}
+
+
+def _into(samples: list[Sample], live: Heard | None) -> Heard:
+    """What keeps a trial's samples, and hands them on if somebody waits for them."""
+
+    def heard(sample: Sample) -> None:
+        samples.append(sample)
+        if live is not None:
+            live(sample)
+
+    return heard
 
 
 def _kept(streams: Sequence[StreamCounts], phase: str) -> tuple[StreamCounts, ...]:
