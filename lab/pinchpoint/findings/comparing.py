@@ -29,7 +29,7 @@ from pinchpoint.model.comparison import (
     Side,
     State,
 )
-from pinchpoint.model.duet import DuetSummary
+from pinchpoint.model.duet import DuetSummary, pair_order
 from pinchpoint.model.effective import group_of
 from pinchpoint.model.guest import PROCESSOR, REAL
 from pinchpoint.model.measurement import CONFIDENCE, Bound, Metric, fewest_for_interval
@@ -150,7 +150,7 @@ def _pair(number: int, a: Sequence[Reading], b: Sequence[Reading], mode: str, mo
             why = "A and B in different modes of the cores"
         elif min(mine.metric.value, other.metric.value) <= 0:
             why = "a number is 0: there is no ratio"
-    return Pair(number, "A" if number % 2 else "B", a_value, b_value, why)
+    return Pair(number, pair_order(number - 1)[0], a_value, b_value, why)
 
 
 def _chosen(side: Sequence[Reading], mode: str, modes: Modes) -> Reading | None:

@@ -12,9 +12,8 @@ pairs are of one build of each bench: the evidence is that these two differ, wha
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from statistics import median
 
 from pinchpoint.causes import signs
@@ -27,7 +26,7 @@ from pinchpoint.model.duet import SIDES
 from pinchpoint.model.hops import DropKind
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import OVERLOADED, Trial, TrialValidity
-from pinchpoint.run.paired_benches import Pair
+from pinchpoint.run.paired_benches import AtLoad, Pair, in_pairs
 
 TURN_S = 0.2  # of one trial: most searches use as much
 OVERLOAD_S = 0.5
@@ -88,35 +87,25 @@ def measure_turns(pair: Pair, is_below: bool, changed: list[Trial]) -> Turns:
     Raises what a trial raises.
     """
     unchanged = pair.benches[SIDES[0]].scenario
-    measurers = {side: pair.measurer(side, f"turn-{side}", SIDES[1]) for side in SIDES}
-
-    def trial(side: str, load_fps: float) -> Trial:
-        with pair.alone(side, measurers[side]):
-            return measurers[side].trial(PHASES[side], TURN_S, load_fps)
-
-    load_fps = unchanged.search.max_load_fps
-    if is_below:
-        load_fps = _lossy(partial(trial, SIDES[0]), unchanged)
+    trials = {side: pair.trials(side, f"turn-{side}", PHASES[side], TURN_S) for side in SIDES}
+    load_fps = _lossy(trials[SIDES[0]], unchanged) if is_below else unchanged.search.max_load_fps
     made = list[tuple[Trial, Trial]]()
     began_s = time.monotonic()
-    while len(made) < MOST_PAIRS and time.monotonic() - began_s < (MOST_S if len(made) >= FEW_PAIRS else MOST_SLOW_S):
-        order = SIDES if len(made) % 2 == 0 else SIDES[::-1]
-        turn = {side: trial(side, load_fps) for side in order}
+    for turn in in_pairs(trials, lambda _: load_fps):
         made.append((turn[SIDES[0]], turn[SIDES[1]]))
         changed.append(turn[SIDES[1]])
-        if is_certain(judged(made, _streams(pair)), is_below):
+        is_over = time.monotonic() - began_s >= (MOST_S if len(made) >= FEW_PAIRS else MOST_SLOW_S)
+        if is_over or len(made) == MOST_PAIRS or is_certain(judged(made, _streams(pair)), is_below):
             break
-    a, b = ([trials[place] for trials in _usable(made)] for place in (0, 1))
+    a, b = ([both[place] for both in _usable(made)] for place in (0, 1))
     turns = judged(made, _streams(pair))
     return replace(turns, load_fps=load_fps, before=_signs(pair, SIDES[0], a), after=_signs(pair, SIDES[1], b))
 
 
 def overload(pair: Pair) -> Trial:
     """One trial of B at the highest load of the scenario, A frozen. Raises what a trial raises."""
-    side = SIDES[1]
-    measurer = pair.measurer(side, "overload", side)
-    with pair.alone(side, measurer):
-        return measurer.trial("overload", OVERLOAD_S, pair.benches[side].scenario.search.max_load_fps)
+    side, phase = SIDES[1], "overload"
+    return pair.trials(side, phase, phase, OVERLOAD_S)(pair.benches[side].scenario.search.max_load_fps)
 
 
 def judged(pairs: Sequence[tuple[Trial, Trial]], streams: float = 1.0) -> Turns:
@@ -185,7 +174,7 @@ def _streams(pair: Pair) -> float:
     return b / a
 
 
-def _lossy(trial: Callable[[float], Trial], scenario: Scenario) -> float:
+def _lossy(trial: AtLoad, scenario: Scenario) -> float:
     """A load that the bench should carry, by what it carries of the highest one, and at which it loses frames twice."""
     most_fps = scenario.search.max_load_fps
     carried_fps = trial(most_fps).carried_fps or first_round(scenario)[1]

@@ -5,7 +5,7 @@ thread leaves the core. A frozen switch answers no request: it is thawed before 
 switch (host/processes.py), also by `pinchpoint clean` after whoever froze it was killed.
 
 Comparisons, points relative to a reference and counter-experiments are all measured on such a pair: in slices
-(run/duet.py) and in trials (`Pair.measurer`).
+(run/duet.py) and in trials (`Pair.trials`, `in_pairs`).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,11 +27,16 @@ from pinchpoint.measure.frames import warm_up
 from pinchpoint.measure.rates.run import Rates
 from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.trial import Measurer
-from pinchpoint.model.duet import SIDES
+from pinchpoint.model.duet import SIDES, pair_order
 from pinchpoint.model.errors import DutError, InputError
 from pinchpoint.model.scenario import Scenario, Stream
 from pinchpoint.model.trial import WARM_UP, Trial
 from pinchpoint.model.warning import ResultWarning
+
+AtLoad = Callable[[float], Trial]
+"""What makes a trial at a load, frames per second."""
+AtSide = Callable[[str], float]
+"""The load of a side's next trial, frames per second."""
 
 
 def why_no_duet(a: Scenario, b: Scenario) -> str:
@@ -143,8 +148,8 @@ class Pair:
         with frozen(self.benches["B" if side == "A" else "A"].setup):
             yield
 
-    def measurer(self, side: str, what: str, owner: str) -> Measurer:
-        """What makes trials of one bench, each with its whole account.
+    def trials(self, side: str, what: str, phase: str, duration_s: float, owner: str = SIDES[1]) -> AtLoad:
+        """What makes trials of one bench, each with its whole account. They raise what a trial raises.
 
         They belong to the bench `owner`; their ids follow those of its earlier trials and end with `what`.
         """
@@ -154,7 +159,13 @@ class Pair:
             name = bench.scenario.name
             bench.task.keep(replace(trial, scenario=name, id=f"{name}-{next(numbers):04d}-{what}"))
 
-        return self._measurer(side, keep)
+        measurer = self._measurer(side, keep)
+
+        def trial(load_fps: float) -> Trial:
+            with self.alone(side, measurer):
+                return measurer.trial(phase, duration_s, load_fps)
+
+        return trial
 
     def warm_up(self, side: str) -> ResultWarning | None:
         """Warm one bench up; None if it has learnt everything. Raises what a trial raises."""
@@ -169,6 +180,12 @@ class Pair:
         bench = self.benches[side]
         instrument = OneSide(self.instrument, side)
         return Measurer(bench.scenario, instrument, bench.bracket(), keep, bench.task.listener, recorded)
+
+
+def in_pairs(trials: Mapping[str, AtLoad], load_fps: AtSide, first: int = 0) -> Iterator[Mapping[str, Trial]]:
+    """Pairs of trials, by their side, in the order of time from the pair of number `first` on, without an end."""
+    for number in count(first):
+        yield {side: trials[side](load_fps(side)) for side in pair_order(number)}
 
 
 @contextmanager

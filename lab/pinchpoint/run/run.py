@@ -14,14 +14,13 @@ from pinchpoint.host.interface import Host
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.standing import RunUnit, Undoable
 from pinchpoint.measure.summary import scenario_result
-from pinchpoint.model.comparison import Method
 from pinchpoint.model.errors import OF_A_UNIT, BenchError, PinchpointError, RequirementError, StoreError
 from pinchpoint.model.result import Outcome, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.run import explaining
 from pinchpoint.run.budget import Budget, Forecast
 from pinchpoint.run.checkpoint import Clock, DifferentError, Growing, RunContext
-from pinchpoint.run.comparison import Comparison
+from pinchpoint.run.comparison import BothBenches
 from pinchpoint.store.codec import SCHEMA
 
 Require = Callable[[Scenario, Machines], None]
@@ -70,26 +69,26 @@ class _Run:
     def __init__(
         self, context: RunContext, units: Sequence[Scenario], run_one: RunUnit, require: Require, now_s: Clock
     ) -> None:
-        self._context, self._units, self._run_one, self._require = context, units, run_one, require
+        self._context, self._units, self._require = context, units, require
         self._alike = alike_there(units, context.machines)
         self._files = Growing(context.folder, units, now_s)
         self._done = self._files.done
         info = self._files.info
         in_pairs = info.comparison is not None
-        self._budget = None if info.budget_s is None else Budget(units, info.sweeps, info.budget_s, in_pairs)
+        at_once = info.comparison is not None and info.comparison.is_at_once
+        self._both = BothBenches(units, self._files, context) if at_once else None  # which hold a budget themselves
+        self._run_one = run_one if self._both is None else self._both.run
+        self._budget = None if info.budget_s is None or at_once else Budget(units, info.sweeps, info.budget_s, in_pairs)
         self._forecast = Forecast()
         self._failures = 0  # in a row
         self._error: PinchpointError | None = None  # the last that became an outcome
 
     def whole(self) -> RunResult:
-        comparison = self._files.info.comparison
         try:
-            if comparison is None or comparison.method is Method.TURNS:
-                self._one_by_one()
-            elif not self._context.folder.so_far().finished:
-                self._both_at_once()
+            self._one_by_one()
         except BaseException as error:
             try:
+                self._files.ended_early(self._both.so_far if self._both else ())
                 self._files.flush()
             except StoreError as unwritten:
                 if not isinstance(error, StoreError):  # one full disk is one error
@@ -97,19 +96,6 @@ class _Run:
             raise
         self._files.flush()
         return self._context.folder.so_far()
-
-    def _both_at_once(self) -> None:
-        """A and B on benches that stand at once; what they have yielded so far is kept however it ends."""
-        comparison = Comparison(self._units, self._files, self._context)
-        self._context.on_stoppable(Undoable())
-        self._files.is_partial = True
-        try:
-            self._context.outliving(self._units, comparison.measure)
-            self._files.is_partial = False
-        finally:
-            for result in comparison.results():
-                self._done[result.scenario] = result
-                self._files.changed(result.group)
 
     def _one_by_one(self) -> None:
         for unit in self._units:
@@ -147,7 +133,7 @@ class _Run:
         left = (other for other in self._units if other.name not in self._done and other.name not in self._alike)
         self._context.listener.run_left(self._forecast.left_s(left))
         self._context.listener.scenario_begins(unit, number, len(self._units))
-        if not self._files.info.sweeps:
+        if not self._files.info.sweeps or self._both:  # the first error ends the run
             return self._run_unit(unit)
         began = time.monotonic()
         try:
@@ -175,7 +161,7 @@ class _Run:
         def attempt() -> ScenarioResult:
             return self._run_one(unit, self._files.task(unit.name, self._context))
 
-        result = self._context.outliving([unit], attempt)
+        result = self._context.outliving(self._units if self._both else [unit], attempt)
         return replace(result, wall_s=max(result.wall_s, time.monotonic() - began))  # the bench's removal included
 
     def _learn(self, unit: Scenario, result: ScenarioResult) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from random import Random
 from statistics import fmean
 
-from pinchpoint.model.duet import SIDES
+from pinchpoint.model.duet import SIDES, pair_order
 from pinchpoint.model.groups import grouped
 from pinchpoint.model.measurement import fewest_for_interval
 from pinchpoint.stats.paired import PairedDifference, compare_log_ratios, in_blocks
@@ -81,7 +81,7 @@ class Alternation:
         self._stairs: dict[str, Staircase] = {}
         self._pending: dict[str, Tried | None] = {}
         self._is_settled = False
-        self._begun = 0  # turns
+        self.begun = 0  # turns
         self.builds = 0
         self.turns: list[Turn] = []  # of settled staircases
 
@@ -100,7 +100,7 @@ class Alternation:
     @property
     def order(self) -> tuple[str, str]:
         """Who comes first in the next turn."""
-        return SIDES if self._begun % 2 == 0 else SIDES[::-1]
+        return pair_order(self.begun)
 
     def load_fps(self, side: str) -> float:
         """Of the side's next trial."""
@@ -109,7 +109,7 @@ class Alternation:
     def answer(self, side: str, tried: Tried | None) -> None:
         """The trial of a side; None: it has no usable account. A turn has one of each."""
         if not self._pending:
-            self._begun += 1
+            self.begun += 1
             self._is_settled = all(stairs.is_settled for stairs in self._stairs.values())
         self._pending[side] = tried
         if tried is not None:
