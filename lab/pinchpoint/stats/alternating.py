@@ -13,9 +13,8 @@ from random import Random
 from statistics import fmean
 
 from pinchpoint.model.duet import SIDES, pair_order
-from pinchpoint.model.groups import grouped
 from pinchpoint.model.measurement import fewest_for_interval
-from pinchpoint.stats.paired import PairedDifference, compare_log_ratios, in_blocks
+from pinchpoint.stats.paired import PairedDifference, compare_over_builds, in_blocks
 
 LAST_STEP = 0.03  # of the load, on which it goes up and down
 FIRST_STEP = 8 * LAST_STEP  # halved whenever the direction changes: three times
@@ -126,7 +125,6 @@ class Alternated:
     """What all turns with settled staircases say."""
 
     turns: tuple[Turn, ...]
-    builds: int
     rate: PairedDifference | None  # of B's rate to A's; None: no turn
     cycles: PairedDifference | None  # of B's cost of a packet to A's, at one load; None: it is not known
     a_is_bound: bool  # A forwards what the engine offers
@@ -138,18 +136,14 @@ def compare_turns(turns: Sequence[Turn]) -> Alternated:
     bounds = [fmean(getattr(turn, side).is_bound for turn in turns) > MOST_LIMITED if turns else False for side in "ab"]
     alike = (turn for turn in turns if abs(turn.log_ratio) < 2 * LAST_STEP)
     costs = [(turn.build, math.log(turn.b.cycles / turn.a.cycles)) for turn in alike if turn.b.cycles and turn.a.cycles]
-    rates, builds = [(turn.build, turn.log_ratio) for turn in turns], len({turn.build for turn in turns})
-    return Alternated(tuple(turns), builds, _difference(rates), _difference(costs), *bounds)
+    rates = [(turn.build, turn.log_ratio) for turn in turns]
+    rate, cost = (compare_over_builds(values, fmean, _of_blocks) for values in (rates, costs))
+    return Alternated(tuple(turns), rate, cost, *bounds)
 
 
-def _difference(values: Sequence[tuple[int, float]]) -> PairedDifference | None:
-    """Over one block of each build if there are enough of them, else over blocks of neighbours in time."""
-    if not values:
-        return None
-    by_build = grouped(values)
-    if len(by_build) >= fewest_for_interval():
-        return compare_log_ratios([fmean(block) for block in by_build.values()])
-    number = max(1, min(MOST_BLOCKS, len(values) // BLOCK))
-    if len(values) >= FEWEST_OF_BLOCK * fewest_for_interval():
+def _of_blocks(ratios: Sequence[float]) -> list[float]:
+    """The mean of each block of neighbours in time."""
+    number = max(1, min(MOST_BLOCKS, len(ratios) // BLOCK))
+    if len(ratios) >= FEWEST_OF_BLOCK * fewest_for_interval():
         number = max(number, fewest_for_interval())
-    return compare_log_ratios([fmean(block) for block in in_blocks([value for _, value in values], number)])
+    return [fmean(block) for block in in_blocks(ratios, number)]

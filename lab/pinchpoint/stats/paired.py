@@ -7,12 +7,13 @@ share, also with a drift if the order within a pair alternates.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate, pairwise
 from typing import Any, TypeVar
 
+from pinchpoint.model.groups import grouped
 from pinchpoint.model.measurement import CONFIDENCE, Interval, fewest_for_interval
 
 Value = TypeVar("Value")
@@ -27,6 +28,7 @@ class PairedDifference(Interval):
 
     p_value: float = 1.0  # two-sided and exact: how likely a difference like this is, where there is none
     n: int = 0  # pairs
+    is_of_builds: bool = False  # each pair is a build of both benches; else the benches are the same in all
 
     @property
     def differs(self) -> bool:
@@ -69,6 +71,22 @@ def compare_log_ratios(ratios: Sequence[float], confidence: float = CONFIDENCE) 
     low, high = math.exp(walsh[allowed - 1]), math.exp(walsh[-allowed])
     method = f"{sure}, Wilcoxon's signed ranks over {n} pairs"
     return PairedDifference(ratio, low, high, confidence, method, p_value=p_value, n=n)
+
+
+def compare_over_builds(
+    values: Sequence[tuple[int, Value]],
+    of_build: Callable[[Sequence[Value]], float],
+    of_blocks: Callable[[Sequence[Value]], list[float]],
+) -> PairedDifference | None:
+    """The ratio over builds of both benches where they are enough for an interval, else over blocks of time.
+
+    `values`: in the order of time, each with the number of its build; None without any. `of_build` and `of_blocks`
+    make natural logarithms of B / A, of one build and of all blocks.
+    """
+    by_build = grouped(values)
+    if len(by_build) >= fewest_for_interval():
+        return replace(compare_log_ratios([of_build(own) for own in by_build.values()]), is_of_builds=True)
+    return compare_log_ratios(of_blocks([value for _, value in values])) if values else None
 
 
 def pseudomedian(values: Sequence[float]) -> float:

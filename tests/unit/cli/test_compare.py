@@ -15,7 +15,7 @@ from pinchpoint.cli.main import main
 from pinchpoint.measure.standing import Interrupted
 from pinchpoint.model.comparison import ComparisonKind, HoldsFor
 from pinchpoint.model.duet import FORWARDED
-from pinchpoint.model.errors import RequirementError
+from pinchpoint.model.errors import DutError, RequirementError
 from pinchpoint.model.measurement import Metric
 from pinchpoint.run import run as loop
 from pinchpoint.run.comparison import results_of
@@ -95,7 +95,7 @@ def duets(lab, monkeypatch):
     """Benches that always fit, and slices that are made up: B's ratio to A's is `duets.ratio`."""
 
     class Duets:
-        ratio, stops_at, run, builds = 0.98, None, 0, 1
+        ratio, stops_at, run, builds, error = 0.98, None, 0, 1, Interrupted("interrupted")
 
     class MadeUp:
         def __init__(self, units, files, context):
@@ -112,7 +112,7 @@ def duets(lab, monkeypatch):
             for number in range(there, int(wanted.slices_s / 5)):
                 if number == Duets.stops_at:
                     Duets.stops_at = None
-                    raise Interrupted("interrupted")
+                    raise Duets.error
                 made = stretch(constant(), ratio=Duets.ratio, length_s=5, seed=number, scatter=0.02)
                 self.folder.append_stretch(replace(made, benches=1 + number % Duets.builds))
 
@@ -159,6 +159,13 @@ def test_an_interrupted_duet_reports_what_it_has_and_goes_on(duets, compare, cap
     assert stored_in(compare.out).finished
     assert len(only(compare.out).read_stretches()) == 6
     assert compare("--resume", only(compare.out).path, "--slices", "9s") == 2
+
+
+def test_the_first_error_ends_a_duet_and_what_it_has_is_kept(duets, compare):
+    duets.stops_at, duets.error = 3, DutError("the switch died")
+    assert compare(FORWARD, *SMC, "--slices", "30s", "--out", compare.out) == DutError.exit_code
+    result = only(compare.out).read_result()
+    assert (result.finished, len(result.scenarios), len(only(compare.out).read_stretches())) == (False, 2, 3)
 
 
 def test_a_budget_is_what_a_duet_takes_with_building(duets, compare):

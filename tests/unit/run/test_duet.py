@@ -188,6 +188,17 @@ def test_recorded_slices_are_not_measured_again():
     assert {stretch.id for stretch in more}.isdisjoint(stretch.id for stretch in before)
 
 
+def test_slices_of_a_point_bear_its_name_and_those_of_others_are_not_its_own():
+    _, others, _ = made = duet(Engine((2e6, 2e6)))
+    made[0].stretch(MEASURED, SLICINGS[1], 1.0)
+    kept = []
+    record = SliceRecord(kept.append, others, "g-rules-2")
+    assert record.measured_s == 0
+    Duet(TwoBenches({"A": BENCH, "B": BENCH}, Engine((2e6, 2e6))), record).stretch(MEASURED, SLICINGS[1], 1.0)
+    assert [(stretch.scenario, stretch.id) for stretch in kept] == [("g-rules-2", "g-rules-2-slices-0001")]
+    assert record.measured_s == pytest.approx(1.0, abs=0.05)
+
+
 def test_a_signal_during_a_stretch_ends_it_and_keeps_what_it_has():
     engine = Engine((2e6, 2e6))
     made, kept, _ = duet(engine)
