@@ -32,7 +32,7 @@ from pinchpoint.measure.standing import Standing, Task, live_bench
 from pinchpoint.model.comparison import Decision
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.run.duet import Duet, SliceRecord
+from pinchpoint.run.duet import AlternatingSlices, SliceRecord
 from pinchpoint.run.paired_benches import both_live, prepare_both, warm_pair
 from pinchpoint.scenario import parse
 from pinchpoint.stats.duet import Duet as Findings
@@ -102,7 +102,7 @@ def _compared(more: str, length_s: float, benches: int) -> One:
         record.build = number
         setups = prepare_both(Machines(Local()), a, b)
         with both_live(setups, _live) as both, warm_pair(*both) as pair:
-            Duet(pair, record).measure(length_s * number / benches)
+            AlternatingSlices(pair, record).measure(length_s * number / benches)
     return _concluded(compare_slices(record.stretches))
 
 

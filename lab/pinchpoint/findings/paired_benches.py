@@ -14,7 +14,7 @@ from pinchpoint.model.result import RunInfo, RunResult
 from pinchpoint.model.scenario import Search
 from pinchpoint.model.trial import ALTERNATING, WARM_UP, Trial, TrialValidity
 from pinchpoint.stats import duet as duets
-from pinchpoint.stats.alternating import LIMITED, Alternated, Alternation, Tried, Turn, compare_turns
+from pinchpoint.stats.alternating import LIMITED, Alternated, Alternation, StairTrial, Turn, compare_turns
 from pinchpoint.stats.duet import NOT_OVERLOADED, Duet, Quad, compare_slices, counted, in_parts, loss_after_thaw
 from pinchpoint.stats.paired import PairedDifference
 
@@ -132,7 +132,7 @@ def rate_name(search: Search) -> str:
     return "NDR" if ratio == 0 else f"PDR {ratio * 100:g} %"
 
 
-def tried(trial: Trial, search: Search) -> Tried | None:
+def tried(trial: Trial, search: Search) -> StairTrial | None:
     """The trial as its staircase sees it; None: its account cannot be used.
 
     One that the engine limits counts at what was offered.
@@ -141,7 +141,7 @@ def tried(trial: Trial, search: Search) -> Tried | None:
         return None
     loses = trial.loss_ratio > search.loss_ratios[0]
     is_highest = trial.offered_fps < LIMITED * trial.load_fps or trial.load_fps >= search.max_load_fps
-    return Tried(min(trial.load_fps, trial.offered_fps), loses, is_highest and not loses, _cycles(trial))
+    return StairTrial(min(trial.load_fps, trial.offered_fps), loses, is_highest and not loses, _cycles(trial))
 
 
 def _cycles(trial: Trial) -> float | None:

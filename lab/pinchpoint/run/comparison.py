@@ -23,8 +23,8 @@ from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import ALTERNATING, Trial
 from pinchpoint.model.warning import ResultWarning
 from pinchpoint.run.checkpoint import Growing, RunContext
-from pinchpoint.run.duet import Duet, SliceRecord
-from pinchpoint.run.paired_benches import Pair, both_live, in_pairs, warm_pair
+from pinchpoint.run.duet import AlternatingSlices, SliceRecord
+from pinchpoint.run.paired_benches import LivePair, both_live, in_pairs, warm_pair
 from pinchpoint.run.scenario import planned
 from pinchpoint.stats.alternating import Alternation, Turn
 from pinchpoint.stats.duet import compare_slices
@@ -115,7 +115,7 @@ class BothBenches:
         until_s = self._until_s()
         with warm_pair(a, b) as pair:
             self._warnings |= {warning.text: warning for warning in pair.warnings}
-            Duet(pair, self._slices, self._is_enough).measure(until_s)
+            AlternatingSlices(pair, self._slices, self._is_enough).measure(until_s)
             if self._takes_trials():
                 self._turns.build()
                 a.task.listener.phase(ALTERNATING, 1)
@@ -151,7 +151,7 @@ def _turn_s(scenario: Scenario) -> float:
     return 2 * (scenario.search.trial_duration_s + scenario.search.drain_s + AROUND_S)
 
 
-def alternate(pair: Pair, made: Alternation, until_s: float) -> None:
+def alternate(pair: LivePair, made: Alternation, until_s: float) -> None:
     """Trials A B, B A, each at a load of its own, until the monotonic clock shows `until_s`; `made` follows them.
 
     A trial has its whole account, so that a loss-free rate can be compared; a slice has not. One of each is made

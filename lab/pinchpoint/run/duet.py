@@ -18,7 +18,7 @@ from pinchpoint.measure.standing import Interrupted
 from pinchpoint.measure.trial import EPOCHS
 from pinchpoint.model.duet import CALIBRATION, MEASURED, SIDES, Slice, Slicing, Stretch, pair_order
 from pinchpoint.model.errors import BenchError, DutError, EngineError
-from pinchpoint.run.paired_benches import Pair, of_side, prefix
+from pinchpoint.run.paired_benches import LivePair, of_side, prefix
 from pinchpoint.stats.duet import BEST, counted, length_of, steady
 
 Enough = Callable[[Sequence[Stretch]], bool]
@@ -60,10 +60,10 @@ class SliceRecord:
         return math.fsum(length_of(stretch) for stretch in self.stretches if stretch.phase == MEASURED)
 
 
-class Duet:
+class AlternatingSlices:
     """Slices of two benches that stand, on one engine."""
 
-    def __init__(self, pair: Pair, record: SliceRecord, enough: Enough = lambda _: False) -> None:
+    def __init__(self, pair: LivePair, record: SliceRecord, enough: Enough = lambda _: False) -> None:
         """`record` has the slices so far, and gets each stretch as it ends."""
         self._pair, self._record, self._enough = pair, record, enough
         self._load_fps = self._most_fps = max(bench.scenario.search.max_load_fps for bench in pair.benches.values())

@@ -26,7 +26,7 @@ from pinchpoint.model.duet import SIDES
 from pinchpoint.model.hops import DropKind
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import OVERLOADED, Trial, TrialValidity
-from pinchpoint.run.paired_benches import AtLoad, Pair, in_pairs
+from pinchpoint.run.paired_benches import AtLoad, LivePair, in_pairs
 
 TURN_S = 0.2  # of one trial: most searches use as much
 OVERLOAD_S = 0.5
@@ -80,7 +80,7 @@ def turned(gains: Sequence[Gain], effect: float, alike: float = 1.0) -> Turned:
     return Turned(middle, len(gains), better, *sure)
 
 
-def measure_turns(pair: Pair, is_below: bool, changed: list[Trial]) -> Turns:
+def measure_turns(pair: LivePair, is_below: bool, changed: list[Trial]) -> Turns:
     """Pairs until one figure is certain, or the time is over; `changed` gets the trials of B.
 
     `is_below`: at a load that A should carry, where it loses frames; else at the highest load of the scenario.
@@ -102,7 +102,7 @@ def measure_turns(pair: Pair, is_below: bool, changed: list[Trial]) -> Turns:
     return replace(turns, load_fps=load_fps, before=_signs(pair, SIDES[0], a), after=_signs(pair, SIDES[1], b))
 
 
-def overload(pair: Pair) -> Trial:
+def overload(pair: LivePair) -> Trial:
     """One trial of B at the highest load of the scenario, A frozen. Raises what a trial raises."""
     side, phase = SIDES[1], "overload"
     return pair.trials(side, phase, phase, OVERLOAD_S)(pair.benches[side].scenario.search.max_load_fps)
@@ -169,7 +169,7 @@ def _is_overloaded(trial: Trial) -> bool:
     return trial.received < (1 - OVERLOADED) * trial.offered
 
 
-def _streams(pair: Pair) -> float:
+def _streams(pair: LivePair) -> float:
     a, b = (len(pair.benches[side].scenario.streams) for side in SIDES)
     return b / a
 
@@ -183,6 +183,6 @@ def _lossy(trial: AtLoad, scenario: Scenario) -> float:
     return next(lossy, loads_fps[-1])
 
 
-def _signs(pair: Pair, side: str, trials: Sequence[Trial]) -> Signs:
+def _signs(pair: LivePair, side: str, trials: Sequence[Trial]) -> Signs:
     scenario = pair.benches[side].scenario
     return signs.of_trials(trials, scenario.smallest_ring, device_of(scenario)) if trials else Signs()

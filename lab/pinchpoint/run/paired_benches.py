@@ -5,7 +5,7 @@ thread leaves the core. A frozen switch answers no request: it is thawed before 
 switch (host/processes.py), also by `pinchpoint clean` after whoever froze it was killed.
 
 Comparisons, points relative to a reference and counter-experiments are all measured on such a pair: in slices
-(run/duet.py) and in trials (`Pair.trials`, `in_pairs`).
+(run/duet.py) and in trials (`LivePair.trials`, `in_pairs`).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -122,7 +122,7 @@ def _held(setup: Setup, begin: Callable[[Host, int], None], end: Callable[[Host,
 
 
 @dataclass(frozen=True)
-class Pair:
+class LivePair:
     """Two benches that stand, by their side, and the engine that has the ports of both open."""
 
     benches: Mapping[str, Standing]
@@ -189,7 +189,7 @@ def in_pairs(trials: Mapping[str, AtLoad], load_fps: AtSide, first: int = 0) -> 
 
 
 @contextmanager
-def warm_pair(a: Standing, b: Standing) -> Iterator[Pair]:
+def warm_pair(a: Standing, b: Standing) -> Iterator[LivePair]:
     """Both benches, each warmed up alone, and their one engine, which ends with the block.
 
     Raises what the engine and a trial raise.
@@ -204,7 +204,7 @@ def warm_pair(a: Standing, b: Standing) -> Iterator[Pair]:
     )
     try:
         await_engine_pages(a.setup, b.setup)
-        facts, pair = instrument.open(), Pair(benches, instrument)
+        facts, pair = instrument.open(), LivePair(benches, instrument)
         with kept_off(a.scenario.dut.cpus, a.host):
             for bench in benches.values():
                 bench.task.note_facts({**facts, **bench.live.ready()})

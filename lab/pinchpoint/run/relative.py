@@ -39,7 +39,7 @@ from pinchpoint.model.scenario import Relative, Scenario
 from pinchpoint.model.site import LAB
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.model.warning import Warn
-from pinchpoint.run.duet import Duet, SliceRecord
+from pinchpoint.run.duet import AlternatingSlices, SliceRecord
 from pinchpoint.run.explaining import experiment_of
 from pinchpoint.run.interleaved import measure_turns, overload
 from pinchpoint.run.paired_benches import frozen, thawed, warm_pair, why_no_duet
@@ -113,7 +113,7 @@ class ReferenceBench:
                 length_s = 0.0 if is_below else EXPLAINED_S
             elif searched is None:  # a search has shown the same
                 trials.append(overload(pair))
-            Duet(pair, record, is_enough).measure(length_s)
+            AlternatingSlices(pair, record, is_enough).measure(length_s)
         ratio = relative_metrics(record.stretches, self.scenario.name, needs_interval=bool(turns)) if length_s else ()
         warnings, wall_s = pair.warnings, time.monotonic() - began
         if searched is not None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from random import Random
 from statistics import fmean
 
-from pinchpoint.model.duet import SIDES, pair_order
+from pinchpoint.model.duet import SIDES
 from pinchpoint.model.measurement import fewest_for_interval
 from pinchpoint.stats.paired import PairedDifference, compare_over_builds, in_blocks
 
@@ -39,7 +39,7 @@ class Staircase:
     def is_settled(self) -> bool:
         return self._step <= LAST_STEP
 
-    def follow(self, tried: "Tried") -> None:
+    def follow(self, tried: "StairTrial") -> None:
         if self._rose not in (None, not tried.loses) or (tried.is_bound and not self.is_settled):
             self._step = max(LAST_STEP, self._step / 2)
         self._rose = not tried.loses
@@ -49,7 +49,7 @@ class Staircase:
 
 
 @dataclass(frozen=True)
-class Tried:
+class StairTrial:
     """One trial as the staircase sees it."""
 
     fps: float  # what was offered
@@ -62,8 +62,8 @@ class Tried:
 class Turn:
     """A trial of each bench, close in time."""
 
-    a: Tried
-    b: Tried
+    a: StairTrial
+    b: StairTrial
     build: int  # number of the two benches
 
     @property
@@ -78,9 +78,9 @@ class Alternation:
     def __init__(self, low_fps: float, high_fps: float) -> None:
         self._range = low_fps, high_fps
         self._stairs: dict[str, Staircase] = {}
-        self._pending: dict[str, Tried | None] = {}
+        self._pending: dict[str, StairTrial | None] = {}
         self._is_settled = False
-        self.begun = 0  # turns
+        self.begun = 0  # turns; the next one's order: `pair_order` in model/duet.py
         self.builds = 0
         self.turns: list[Turn] = []  # of settled staircases
 
@@ -96,16 +96,11 @@ class Alternation:
         load_fps = before.load_fps if before else self._range[1]
         return Staircase(load_fps, *self._range, f"{self.builds}/{side}", step)
 
-    @property
-    def order(self) -> tuple[str, str]:
-        """Who comes first in the next turn."""
-        return pair_order(self.begun)
-
     def load_fps(self, side: str) -> float:
         """Of the side's next trial."""
         return self._stairs[side].load_fps
 
-    def answer(self, side: str, tried: Tried | None) -> None:
+    def answer(self, side: str, tried: StairTrial | None) -> None:
         """The trial of a side; None: it has no usable account. A turn has one of each."""
         if not self._pending:
             self.begun += 1

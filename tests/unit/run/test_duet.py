@@ -14,8 +14,8 @@ from pinchpoint.measure.standing import Interrupted, Task
 from pinchpoint.model.duet import CALIBRATION, MEASURED
 from pinchpoint.model.errors import DutError, EngineError
 from pinchpoint.model.scenario import Established
-from pinchpoint.run.duet import SLICINGS, TIMES_THE_MOST, UNDECIDED, Duet, SliceRecord
-from pinchpoint.run.paired_benches import OneSide, Pair, of_side, why_no_duet
+from pinchpoint.run.duet import SLICINGS, TIMES_THE_MOST, UNDECIDED, AlternatingSlices, SliceRecord
+from pinchpoint.run.paired_benches import LivePair, OneSide, of_side, why_no_duet
 from pinchpoint.scenario import parse
 from pinchpoint.stats.duet import compare_slices
 
@@ -64,7 +64,7 @@ class Engine:
 BENCH = SimpleNamespace(scenario=TWO_PORTS, task=Task())
 
 
-class TwoBenches(Pair):
+class TwoBenches(LivePair):
     """A pair without processes."""
 
     @property
@@ -78,7 +78,7 @@ class TwoBenches(Pair):
 def duet(engine, recorded=()):
     kept = []
     record = SliceRecord(kept.append, recorded)
-    return Duet(TwoBenches({"A": BENCH, "B": BENCH}, engine), record), kept, record
+    return AlternatingSlices(TwoBenches({"A": BENCH, "B": BENCH}, engine), record), kept, record
 
 
 def test_one_request_asks_for_slices_of_both_benches_streams_and_holds_the_switch_that_waits():
@@ -122,7 +122,7 @@ def test_a_switch_that_died_between_two_requests_is_the_error_and_not_the_engine
 
     pair = OneDied({"A": BENCH, "B": BENCH}, Refuses((2e6, 2e6)))
     with pytest.raises(DutError, match="is gone"):
-        Duet(pair, SliceRecord(lambda _: None)).stretch(MEASURED, SLICINGS[1], 1.0)
+        AlternatingSlices(pair, SliceRecord(lambda _: None)).stretch(MEASURED, SLICINGS[1], 1.0)
 
 
 def test_the_load_follows_what_the_faster_bench_forwards():
@@ -189,12 +189,13 @@ def test_recorded_slices_are_not_measured_again():
 
 
 def test_slices_of_a_point_bear_its_name_and_those_of_others_are_not_its_own():
-    _, others, _ = made = duet(Engine((2e6, 2e6)))
-    made[0].stretch(MEASURED, SLICINGS[1], 1.0)
+    made, others, _ = duet(Engine((2e6, 2e6)))
+    made.stretch(MEASURED, SLICINGS[1], 1.0)
     kept = []
     record = SliceRecord(kept.append, others, "g-rules-2")
     assert record.measured_s == 0
-    Duet(TwoBenches({"A": BENCH, "B": BENCH}, Engine((2e6, 2e6))), record).stretch(MEASURED, SLICINGS[1], 1.0)
+    pair = TwoBenches({"A": BENCH, "B": BENCH}, Engine((2e6, 2e6)))
+    AlternatingSlices(pair, record).stretch(MEASURED, SLICINGS[1], 1.0)
     assert [(stretch.scenario, stretch.id) for stretch in kept] == [("g-rules-2", "g-rules-2-slices-0001")]
     assert record.measured_s == pytest.approx(1.0, abs=0.05)
 
