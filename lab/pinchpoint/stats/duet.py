@@ -15,13 +15,7 @@ from statistics import fmean, median
 from pinchpoint.model.duet import MEASURED, DuetMoment, DuetSummary, Slice, Slicing, Stretch, Thaw
 from pinchpoint.model.measurement import fewest_for_interval
 from pinchpoint.model.trial import OVERLOADED
-from pinchpoint.stats.paired import (
-    PairedDifference,
-    compare_log_ratios,
-    compare_over_builds,
-    in_blocks,
-    pseudomedian,
-)
+from pinchpoint.stats.paired import PairedDifference, compare_log_ratios, compare_over_builds, in_blocks, pseudomedian
 
 STOOD_STILL = "the engine's core stood still"
 NOT_OVERLOADED = "the engine offered too little for an overload"
