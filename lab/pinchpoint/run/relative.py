@@ -83,13 +83,7 @@ class ReferenceBench:
         with suppress(PinchpointError) if self.is_gone else nullcontext():
             self._stack.close()
 
-    def measured(
-        self,
-        run_one: RunUnit,
-        unit: Scenario,
-        task: Task,
-        record: SliceRecord,
-    ) -> ScenarioResult:
+    def measured(self, run_one: RunUnit, unit: Scenario, task: Task, record: SliceRecord) -> ScenarioResult:
         """A point beside it, its own rates included where the point wants them. Raises what measuring raises.
 
         `record` has the point's slices so far.
