@@ -13,8 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from dataclasses import asdict, dataclass
 from statistics import median
 
 import cpu
@@ -31,10 +30,9 @@ from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.standing import Standing, Task, live_bench
 from pinchpoint.model.comparison import Decision
-from pinchpoint.model.duet import Stretch
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.run.duet import Duet
+from pinchpoint.run.duet import AlternatingSlices, SliceRecord
 from pinchpoint.run.paired_benches import both_live, prepare_both, warm_pair
 from pinchpoint.scenario import parse
 from pinchpoint.stats.duet import Duet as Findings
@@ -99,17 +97,13 @@ def series(what: str, more: str, comparisons: int, length_s: float, benches: int
 
 def _compared(more: str, length_s: float, benches: int) -> One:
     a, b = scenario(""), scenario(more)
-    stretches = list[Stretch]()
+    record = SliceRecord(lambda _: None)
     for number in range(1, benches + 1):
+        record.build = number
         setups = prepare_both(Machines(Local()), a, b)
         with both_live(setups, _live) as both, warm_pair(*both) as pair:
-            keep = partial(_keep, stretches, number)
-            Duet(pair, keep, tuple(stretches)).measure(length_s * number / benches)
-    return _concluded(compare_slices(stretches))
-
-
-def _keep(stretches: list[Stretch], benches: int, stretch: Stretch) -> None:
-    stretches.append(replace(stretch, benches=benches))
+            AlternatingSlices(pair, record).measure(length_s * number / benches)
+    return _concluded(compare_slices(record.stretches))
 
 
 def _live(setup: Setup) -> AbstractContextManager[Standing]:

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from pinchpoint.model.duet import SIDES
-from pinchpoint.stats.alternating import LIMITED, Alternation, Tried
+from pinchpoint.model.duet import SIDES, pair_order
+from pinchpoint.stats.alternating import LIMITED, Alternation, StairTrial
 
 LOW_FPS, HIGH_FPS = 1e4, 20e6
 
@@ -23,7 +23,7 @@ class Benches:
             made.build()
             build = {side: math.exp(self.random.normal(0, self.of_build)) for side in SIDES}
             for _ in range(turns):
-                for side in made.order:
+                for side in pair_order(made.begun):
                     made.answer(side, self.tried(made.load_fps(side), side, build[side]))
         return made
 
@@ -31,4 +31,4 @@ class Benches:
         bears_fps = 8e6 * build * (self.ratio if side == "B" else 1.0) * math.exp(self.random.normal(0, self.noise))
         offered_fps = min(load_fps, self.most_fps)
         loses = offered_fps > bears_fps
-        return Tried(offered_fps, loses, not loses and offered_fps < LIMITED * load_fps, self.cycles.get(side))
+        return StairTrial(offered_fps, loses, not loses and offered_fps < LIMITED * load_fps, self.cycles.get(side))

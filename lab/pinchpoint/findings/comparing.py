@@ -29,7 +29,7 @@ from pinchpoint.model.comparison import (
     Side,
     State,
 )
-from pinchpoint.model.duet import DuetSummary
+from pinchpoint.model.duet import DuetSummary, pair_order
 from pinchpoint.model.effective import group_of
 from pinchpoint.model.guest import PROCESSOR, REAL
 from pinchpoint.model.measurement import CONFIDENCE, Bound, Metric, fewest_for_interval
@@ -150,7 +150,7 @@ def _pair(number: int, a: Sequence[Reading], b: Sequence[Reading], mode: str, mo
             why = "A and B in different modes of the cores"
         elif min(mine.metric.value, other.metric.value) <= 0:
             why = "a number is 0: there is no ratio"
-    return Pair(number, "A" if number % 2 else "B", a_value, b_value, why)
+    return Pair(number, pair_order(number - 1)[0], a_value, b_value, why)
 
 
 def _chosen(side: Sequence[Reading], mode: str, modes: Modes) -> Reading | None:
@@ -224,10 +224,10 @@ def _compared(name: str, unit: str, mode: str, pairs: Sequence[Pair], judged: bo
     if not kept:
         return base
     a, b = [pair.a or 0.0 for pair in kept], [pair.b or 0.0 for pair in kept]
-    difference = compare_pairs(a, b, confidence=CONFIDENCE)
+    difference = replace(compare_pairs(a, b, confidence=CONFIDENCE), is_of_builds=True)
     of_a, of_b = (estimate([Metric(name, unit, value) for value in values]) for values in (a, b))
     base = replace(base, a=of_a, b=of_b, n=difference.n, method=difference.meaning)
-    return with_ratio(base, difference, HoldsFor.NEXT_BUILD, margin, of="pair")
+    return with_ratio(base, difference, margin, of="pair")
 
 
 def _notes(request: ComparisonRequest, a: ByRepeat, b: ByRepeat, metrics: Sequence[MetricComparison]) -> Iterator[str]:
@@ -265,13 +265,9 @@ def refused(metric: str, unit: str, why: str, is_judged: bool = True) -> MetricC
     return MetricComparison(metric, unit, is_judged, Decision.REFUSED, f"not compared: {why}")
 
 
-def with_ratio(
-    base: MetricComparison, ratio: PairedDifference, holds_for: HoldsFor, margin: Margin, *, of: str
-) -> MetricComparison:
-    """`base` with the ratio of B to A, the decision, and its sentence; `of` is what `base.n` counts.
-
-    `holds_for` counts where the ratio has an interval with a confidence.
-    """
+def with_ratio(base: MetricComparison, ratio: PairedDifference, margin: Margin, *, of: str) -> MetricComparison:
+    """`base` with the ratio of B to A, the decision, and its sentence; `of` is what `base.n` counts."""
+    holds_for = HoldsFor.NEXT_BUILD if ratio.is_of_builds else HoldsFor.BENCHES
     compared = replace(base, ratio=ratio.value, low=ratio.low, high=ratio.high, confidence=ratio.level)
     compared = replace(compared, p_value=ratio.p_value, largest_hidden=ratio.largest_hidden)
     compared = replace(compared, holds_for=holds_for if ratio.level is not None else None)

@@ -7,14 +7,14 @@ from statistics import median
 
 from pinchpoint.findings import comparing
 from pinchpoint.model import units
-from pinchpoint.model.comparison import Comparison, ComparisonKind, Decision, HoldsFor, MetricComparison
+from pinchpoint.model.comparison import Comparison, ComparisonKind, Decision, MetricComparison
 from pinchpoint.model.duet import FORWARDED, MEASURED, RELATIVE, SIDES, DuetSummary, Stretch
 from pinchpoint.model.measurement import CYCLES, NORMAL, Bound, Estimate, Interval, Metric, fewest_for_interval
 from pinchpoint.model.result import RunInfo, RunResult
 from pinchpoint.model.scenario import Search
 from pinchpoint.model.trial import ALTERNATING, WARM_UP, Trial, TrialValidity
 from pinchpoint.stats import duet as duets
-from pinchpoint.stats.alternating import LIMITED, Alternated, Alternation, Tried, Turn, compare_turns
+from pinchpoint.stats.alternating import LIMITED, Alternated, Alternation, StairTrial, Turn, compare_turns
 from pinchpoint.stats.duet import NOT_OVERLOADED, Duet, Quad, compare_slices, counted, in_parts, loss_after_thaw
 from pinchpoint.stats.paired import PairedDifference
 
@@ -37,7 +37,7 @@ def of_duet(info: RunInfo, result: RunResult, stretches: Sequence[Stretch]) -> C
     duet = compare_slices(stretches) if measured else None
     metric = _forwarded(duet, info.comparison.margin)
     summary = duet.summary if duet else None
-    notes = (*_warnings(result), *(_notes_of_slices(summary) if summary else ()))
+    notes = (*_warnings(result), *(_notes_of_slices(duet) if duet else ()))
     return comparing.of_two_benches(info, result, ComparisonKind.DUET, (metric,), notes, summary)
 
 
@@ -53,12 +53,7 @@ def _forwarded(duet: Duet | None, margin: float | None) -> MetricComparison:
     assert duet.difference is not None  # else every slice was discarded, which has a reason
     a, b = (over_time(_rates(duet.quads, side)) for side in SIDES)
     base = replace(base, a=a, b=b, n=len(duet.quads), method=interval_of(duet))
-    return comparing.with_ratio(base, duet.difference, _holds_for(duet.summary.benches), margin, of="quad")
-
-
-def _holds_for(builds: int) -> HoldsFor:
-    """What an interval over this number of builds of both benches covers."""
-    return HoldsFor.NEXT_BUILD if builds >= fewest_for_interval() else HoldsFor.BENCHES
+    return comparing.with_ratio(base, duet.difference, margin, of="quad")
 
 
 def why_refused(summary: DuetSummary) -> str:
@@ -77,16 +72,16 @@ def why_refused(summary: DuetSummary) -> str:
 def interval_of(duet: Duet) -> str:
     """What the interval of the ratio is, in words. The duet has a ratio."""
     assert duet.difference is not None
-    several = _holds_for(duet.summary.benches) is HoldsFor.NEXT_BUILD
-    blocks = f"{len(duet.blocks)} times two benches" if several else units.counted(len(duet.blocks), "block")
-    words = _interval(duet.difference, f"{blocks} of {len(duet.quads):,} quads")
+    words = _interval(duet.difference, "times two benches", f"{len(duet.quads):,} quads")
     return words if duet.difference.level is None else f"{words} A B B A"
 
 
-def _interval(ratio: PairedDifference, made: str) -> str:
+def _interval(ratio: PairedDifference, builds: str, made: str) -> str:
+    """`builds`: what builds are called; `made`: what blocks and builds consist of."""
+    blocks = f"{ratio.n} {builds}" if ratio.is_of_builds else units.counted(ratio.n, "block")
     if ratio.level is None:
-        return f"range of {made}; an interval at 95 % needs {fewest_for_interval()}"
-    return f"95 %, Wilcoxon's signed ranks over {made}"
+        return f"range of {blocks} of {made}; an interval at 95 % needs {fewest_for_interval()}"
+    return f"95 %, Wilcoxon's signed ranks over {blocks} of {made}"
 
 
 def over_time(rates_fps: Sequence[float], unit: str = "fps") -> Estimate:
@@ -120,11 +115,12 @@ def _reasons(summary: DuetSummary) -> str:
     return "; ".join(f"{reason}: {count:,}" for reason, count in summary.discarded.items())
 
 
-def _notes_of_slices(summary: DuetSummary) -> Iterator[str]:
+def _notes_of_slices(duet: Duet) -> Iterator[str]:
+    summary = duet.summary
     if lost := sum(summary.discarded.values()):
         share = units.share(lost / summary.slices)
         yield f"{lost:,} of {summary.slices:,} slices ({share}) are not used: {_reasons(summary)}"
-    if summary.benches < fewest_for_interval():
+    if duet.difference is None or not duet.difference.is_of_builds:
         yield f"{_OF_BENCHES} --benches {fewest_for_interval()} or more includes"
     yield f"compared is the {FORWARDED}, not the loss-free rate: `--metric NDR` compares that in turns"
     yield "cycles per packet are unknown: the clock of a frozen thread runs on"
@@ -136,7 +132,7 @@ def rate_name(search: Search) -> str:
     return "NDR" if ratio == 0 else f"PDR {ratio * 100:g} %"
 
 
-def tried(trial: Trial, search: Search) -> Tried | None:
+def tried(trial: Trial, search: Search) -> StairTrial | None:
     """The trial as its staircase sees it; None: its account cannot be used.
 
     One that the engine limits counts at what was offered.
@@ -145,7 +141,7 @@ def tried(trial: Trial, search: Search) -> Tried | None:
         return None
     loses = trial.loss_ratio > search.loss_ratios[0]
     is_highest = trial.offered_fps < LIMITED * trial.load_fps or trial.load_fps >= search.max_load_fps
-    return Tried(min(trial.load_fps, trial.offered_fps), loses, is_highest and not loses, _cycles(trial))
+    return StairTrial(min(trial.load_fps, trial.offered_fps), loses, is_highest and not loses, _cycles(trial))
 
 
 def _cycles(trial: Trial) -> float | None:
@@ -216,10 +212,9 @@ def _cost(compared: Alternated, margin: float | None) -> MetricComparison | None
 def _of_turns(
     base: MetricComparison, ratio: PairedDifference, compared: Alternated, margin: float | None
 ) -> MetricComparison:
-    blocks = f"{ratio.n} builds" if compared.builds >= fewest_for_interval() else units.counted(ratio.n, "block")
-    method = _interval(ratio, f"{blocks} of {units.counted(len(compared.turns), 'turn')}")
+    method = _interval(ratio, "builds", units.counted(len(compared.turns), "turn"))
     base = replace(base, n=len(compared.turns), method=method)
-    return comparing.with_ratio(base, ratio, _holds_for(compared.builds), margin, of="turn")
+    return comparing.with_ratio(base, ratio, margin, of="turn")
 
 
 def rate_of(turns: Sequence[Turn], side: str) -> Estimate:
@@ -230,7 +225,7 @@ def rate_of(turns: Sequence[Turn], side: str) -> Estimate:
 def _notes_of_trials(compared: Alternated, rate: MetricComparison, search: Search) -> Iterator[str]:
     if not rate.judged:
         yield f"{rate.metric}: {rate.sentence}; the {CYCLES} at the highest load on offer are compared instead"
-    if compared.builds < fewest_for_interval() and compared.rate is not None:
+    if compared.rate is not None and not compared.rate.is_of_builds:
         yield f"{_OF_BENCHES} {fewest_for_interval()} builds or more include (--benches, with a budget large enough)"
     yield f"{rate.metric}: half of the trials of {units.seconds(search.trial_duration_s)} lose no more at this load"
 

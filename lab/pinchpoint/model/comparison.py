@@ -38,6 +38,11 @@ class ComparisonRequest:
     benches: int = 1  # how many times both benches are built, to stand at once
     may_fall_back: bool = False  # to trials, where the engine cannot overload the devices
 
+    @property
+    def is_at_once(self) -> bool:
+        """Whether both benches stand at the same time."""
+        return self.method is not Method.TURNS
+
 
 class ComparisonKind(StrEnum):
     """What stands against what."""

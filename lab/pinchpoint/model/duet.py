@@ -12,6 +12,13 @@ RELATIVE = "relative rate"
 SIDES = ("A", "B")
 """The two benches; A is the reference."""
 
+
+def pair_order(number: int) -> tuple[str, str]:
+    """Who comes first in the pair of this number, from 0: A B, B A, A B, ..., so that a drift meets both alike."""
+    a, b = SIDES
+    return (a, b) if number % 2 == 0 else (b, a)
+
+
 CALIBRATION = "calibration"
 MEASURED = "measured"
 

@@ -23,7 +23,7 @@ from pinchpoint.measure.standing import Listener, Stoppable, Task
 from pinchpoint.model.comparison import ComparisonRequest
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.measurement import Measurement
-from pinchpoint.model.result import Ceiling, Outcome, RunInfo, RunResult
+from pinchpoint.model.result import Ceiling, Outcome, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.study import Curve
 from pinchpoint.model.trial import Trial
@@ -81,10 +81,12 @@ class Growing:
     def __init__(self, folder: RunFolder, units: Sequence[Scenario], now_s: Clock = time.monotonic) -> None:
         self._folder, self._units = folder, units
         is_final = (Outcome.MEASURED, Outcome.SKIPPED)
-        stored = folder.so_far().scenarios
-        self.done = {result.scenario: result for result in stored if result.outcome in is_final}  # by the unit's name
-        self.is_partial = False  # while results in `done` are of something that still goes on
-        self.info = folder.read_info()
+        self.info, stored = folder.read_info(), folder.so_far()
+        # Benches that stand at once have no result that is final before the other's.
+        at_once = self.info.comparison is not None and self.info.comparison.is_at_once
+        kept = () if at_once and not stored.finished else stored.scenarios
+        self.done = {result.scenario: result for result in kept if result.outcome in is_final}  # by the unit's name
+        self._is_partial = False  # once results in `done` are of something that goes on when the run is resumed
         self._begun_with = self.info.versions
         self._begun = {trial.scenario for trial in folder.read_trials()}
         self._begun |= {measurement.scenario for measurement in folder.read_measurements()}
@@ -135,6 +137,13 @@ class Growing:
         if self._result_pace.due():
             self.flush()
 
+    def ended_early(self, results: Sequence[ScenarioResult]) -> None:
+        """These are of what a resumed run goes on with: they are written, and are not final."""
+        for result in results:
+            self._is_partial = True
+            self.done[result.scenario] = result
+            self.changed(result.group)
+
     def flush(self) -> None:
         """Write what is not written yet. Raises StoreError."""
         self._write_info()
@@ -163,7 +172,7 @@ class Growing:
         told = (*steps(self.info.study, results), *findings(self.info.study, drawn)) if self.info.study else ()
         concluded = judged(self.info.study, drawn) if self.info.study else ()
         why = explaining.explained(self._units, self.done) if self.info.explains else ()
-        is_finished = len(results) == len(self._units) and not self.is_partial
+        is_finished = len(results) == len(self._units) and not self._is_partial
         return RunResult(SCHEMA, self._folder.run_id, is_finished, results, drawn, told, why, conclusions=concluded)
 
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from pinchpoint.dut.setup import Setup, prepare
 from pinchpoint.findings.paired_benches import alternation, rate_metric, tried, turns_metric, why_hopeless
-from pinchpoint.measure.standing import Standing, live_bench
+from pinchpoint.measure.standing import Standing, Task, live_bench
 from pinchpoint.measure.summary import scenario_result
 from pinchpoint.model.comparison import ComparisonRequest, Method
 from pinchpoint.model.duet import MEASURED, SIDES, Stretch
@@ -23,11 +23,11 @@ from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import ALTERNATING, Trial
 from pinchpoint.model.warning import ResultWarning
 from pinchpoint.run.checkpoint import Growing, RunContext
-from pinchpoint.run.duet import Duet
-from pinchpoint.run.paired_benches import Pair, both_live, warm_pair
+from pinchpoint.run.duet import AlternatingSlices, SliceRecord
+from pinchpoint.run.paired_benches import LivePair, both_live, in_pairs, warm_pair
 from pinchpoint.run.scenario import planned
 from pinchpoint.stats.alternating import Alternation, Turn
-from pinchpoint.stats.duet import compare_slices, length_of
+from pinchpoint.stats.duet import compare_slices
 from pinchpoint.store.folder import RunFolder
 
 BUILDING_S = 10.0  # both benches made, warmed up and removed
@@ -42,19 +42,20 @@ def expected_s(request: ComparisonRequest) -> float:
     return CALIBRATING_S + request.benches * BUILDING_S + (request.slices_s or 0.0)
 
 
-class Comparison:
-    """Of A and B, between its first action and its last; `files` have the request and get what becomes of it."""
+class BothBenches:
+    """A and B of a comparison, built again and again; `files` have the request and get what becomes of it."""
 
     def __init__(self, units: Sequence[Scenario], files: Growing, context: RunContext) -> None:
         self._units, self._files, self._context = units, files, context
         self._settings: dict[str, Mapping[str, str]] = {}
         self._warnings: dict[str, ResultWarning] = {}  # each once, in their order, by its text
-        stretches, trials = context.folder.read_stretches(), context.folder.read_trials()
-        self._stretches = list(stretches)
+        trials = context.folder.read_trials()
+        self._slices = SliceRecord(context.folder.append_stretch, context.folder.read_stretches())
         self._turns = alternation(trials, [unit.name for unit in units], units[0].search)
         request, budget_s = self._request, files.info.budget_s
         whole_s = expected_s(request) if budget_s is None else budget_s
-        self._time = BuildTime(whole_s - _wall_s(stretches, trials), request.benches, is_limit=budget_s is not None)
+        left_s = whole_s - _wall_s(self._slices.stretches, trials)
+        self._time = BuildTime(left_s, request.benches, is_limit=budget_s is not None)
 
     @property
     def _request(self) -> ComparisonRequest:
@@ -63,17 +64,24 @@ class Comparison:
         assert request is not None and request.slices_s is not None
         return request
 
-    def measure(self) -> None:
-        """Both benches are built as often as asked for, as far as the time goes, and measured for an equal share.
+    def run(self, unit: Scenario, _task: Task) -> ScenarioResult:
+        """The result of A or of B, as `run_scenario` gives it of one scenario; for the first, both are measured.
 
-        Whatever is measured when it ends is kept, however it ends. Raises what building and measuring raise.
+        They are built as often as asked for, as far as the time goes, and measured for an equal share. Raises what
+        building and measuring raise; slices and trials until then are kept.
         """
         while self._is_going_on():
             with self._time.building():
                 self._build()
+        return next(result for result in self._results() if result.scenario == unit.name)
 
-    def results(self) -> tuple[ScenarioResult, ...]:
-        """Of A and of B, as far as they got; none before anything is measured."""
+    @property
+    def so_far(self) -> tuple[ScenarioResult, ...]:
+        """The results of both, as far as they got; none before anything is measured."""
+        is_begun = self._slices.measured_s > 0 or self._request.method is Method.TRIALS
+        return self._results() if is_begun else ()
+
+    def _results(self) -> tuple[ScenarioResult, ...]:
         turns = self._turns.turns if self._request.method is Method.TRIALS else None
         return results_of(self._units, self._context.folder, turns, self._settings, tuple(self._warnings.values()))
 
@@ -83,11 +91,7 @@ class Comparison:
         slices_s = self._request.slices_s or 0.0
         if self._request.method is Method.TRIALS:
             return True
-        return slices_s - self._measured_s > slices_s / self._request.benches / 2
-
-    @property
-    def _measured_s(self) -> float:
-        return math.fsum(length_of(stretch) for stretch in self._stretches if stretch.phase == MEASURED)
+        return slices_s - self._slices.measured_s > slices_s / self._request.benches / 2
 
     def _build(self) -> None:
         """Both benches once, on their host, measured and removed."""
@@ -107,17 +111,11 @@ class Comparison:
             self._measured(*benches)
 
     def _measured(self, a: Standing, b: Standing) -> None:
-        number = 1 + max((stretch.benches for stretch in self._stretches), default=0)
-
-        def keep(stretch: Stretch) -> None:
-            marked = replace(stretch, benches=number)
-            self._context.folder.append_stretch(marked)
-            self._stretches.append(marked)
-
+        self._slices.build = 1 + max((stretch.benches for stretch in self._slices.stretches), default=0)
         until_s = self._until_s()
         with warm_pair(a, b) as pair:
             self._warnings |= {warning.text: warning for warning in pair.warnings}
-            Duet(pair, keep, self._stretches, self._is_enough).measure(until_s)
+            AlternatingSlices(pair, self._slices, self._is_enough).measure(until_s)
             if self._takes_trials():
                 self._turns.build()
                 a.task.listener.phase(ALTERNATING, 1)
@@ -134,14 +132,14 @@ class Comparison:
             return 0.0
         slices_s, share_s = request.slices_s or 0.0, self._time.share_s(SHORTEST_S)
         if self._time.builds_left == 1:
-            return min(slices_s, self._measured_s + (share_s if self._time.is_limit else slices_s))
-        return min(slices_s, self._measured_s + min(share_s, slices_s / request.benches))
+            return min(slices_s, self._slices.measured_s + (share_s if self._time.is_limit else slices_s))
+        return min(slices_s, self._slices.measured_s + min(share_s, slices_s / request.benches))
 
     def _takes_trials(self) -> bool:
         """Whether alternating trials follow: they were asked for, or slices can give no ratio."""
         if self._request.method is not Method.DUET:
             return True
-        why = why_hopeless(self._stretches) if self._request.may_fall_back else ""
+        why = why_hopeless(self._slices.stretches) if self._request.may_fall_back else ""
         if why:
             self._files.note_comparison(replace(self._request, method=Method.TRIALS, metrics=(), why=why))
             self._time.again()
@@ -153,18 +151,17 @@ def _turn_s(scenario: Scenario) -> float:
     return 2 * (scenario.search.trial_duration_s + scenario.search.drain_s + AROUND_S)
 
 
-def alternate(pair: Pair, made: Alternation, until_s: float) -> None:
+def alternate(pair: LivePair, made: Alternation, until_s: float) -> None:
     """Trials A B, B A, each at a load of its own, until the monotonic clock shows `until_s`; `made` follows them.
 
     A trial has its whole account, so that a loss-free rate can be compared; a slice has not. One of each is made
     at least. Raises what a trial raises.
     """
     scenario = pair.benches[SIDES[0]].scenario
-    search, sessions = scenario.search, {side: pair.session(side, ALTERNATING, side) for side in SIDES}
-    while True:
-        for side in made.order:
-            with pair.alone(side, sessions[side]):
-                trial = sessions[side].trial(ALTERNATING, search.trial_duration_s, made.load_fps(side))
+    search, length_s = scenario.search, scenario.search.trial_duration_s
+    trials = {side: pair.trials(side, ALTERNATING, ALTERNATING, length_s, owner=side) for side in SIDES}
+    for turn in in_pairs(trials, made.load_fps, made.begun):
+        for side, trial in turn.items():
             made.answer(side, tried(trial, search))
         if time.monotonic() + _turn_s(scenario) > until_s:
             return
@@ -180,9 +177,7 @@ def results_of(
     """What the folder's slices, or `turns`, say of A and of B; `settings`: in force, by the unit's name."""
     stretches, trials = folder.read_stretches(), folder.read_trials()
     measured = [stretch for stretch in stretches if stretch.phase == MEASURED and stretch.slices]
-    if not measured and turns is None:
-        return ()
-    quads = compare_slices(measured).quads if turns is None else ()
+    quads = compare_slices(measured).quads if measured and turns is None else ()
     results = []
     for side, unit in zip(SIDES, units, strict=True):
         rates = (rate_metric(quads, side),) if quads else ()

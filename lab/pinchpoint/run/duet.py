@@ -7,7 +7,8 @@ frozen thread's clock runs on, so that its counters hold the time of its freeze.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from time import monotonic
 
@@ -15,14 +16,14 @@ from pinchpoint.account.facts import distances_ns, mean_ns
 from pinchpoint.engine.instrument import EngineResult, Slices, TrialRequest
 from pinchpoint.measure.session import EPOCHS
 from pinchpoint.measure.standing import Interrupted
-from pinchpoint.model.duet import CALIBRATION, MEASURED, SIDES, Slice, Slicing, Stretch
+from pinchpoint.model.duet import CALIBRATION, MEASURED, SIDES, Slice, Slicing, Stretch, pair_order
 from pinchpoint.model.errors import BenchError, DutError, EngineError
-from pinchpoint.run.paired_benches import Pair, of_side, prefix
+from pinchpoint.run.paired_benches import LivePair, of_side, prefix
 from pinchpoint.stats.duet import BEST, counted, length_of, steady
 
 Enough = Callable[[Sequence[Stretch]], bool]
 
-ORDER = (0, 1, 1, 0)  # places of SIDES: a linear drift over a quad meets both alike
+ORDER = tuple(SIDES.index(side) for number in (0, 1) for side in pair_order(number))  # of a quad
 STRETCH_S = 2.5  # of one request: what a kill can lose, and how often it is asked whether the slices are enough
 FIRST_S = 0.3  # of the request that only finds out how much there is to overload
 CALIBRATION_S = 0.6  # of one slicing that is tried: 15 quads of the longest slices but one
@@ -37,21 +38,36 @@ UNDECIDED = SLICINGS[1]  # where the host disturbs nearly every slice: short one
 RIGHT_AFTER_A_THAW = Slicing(0.010, 0.002, 0.0)  # measures what the others discard
 
 
-class Duet:
+class SliceRecord:
+    """The slices of one A and B, those of an interrupted run first, which are measured no more."""
+
+    def __init__(self, store: Callable[[Stretch], None], recorded: Iterable[Stretch] = (), point: str = "") -> None:
+        """`store` gets each stretch as it ends; `point` of a sweep is B; empty: of a comparison."""
+        self._store, self._point = store, point
+        self.stretches = [stretch for stretch in recorded if stretch.scenario == point]
+        self.build = 1  # number of the two benches that stand
+
+    def keep(self, stretch: Stretch) -> None:
+        """Add it, with what it is of."""
+        name = f"{self._point}-{stretch.id}" if self._point else stretch.id
+        marked = replace(stretch, id=name, scenario=self._point, benches=self.build)
+        self._store(marked)
+        self.stretches.append(marked)
+
+    @property
+    def measured_s(self) -> float:
+        """Seconds of measured slices, those of an earlier run included."""
+        return math.fsum(length_of(stretch) for stretch in self.stretches if stretch.phase == MEASURED)
+
+
+class AlternatingSlices:
     """Slices of two benches that stand, on one engine."""
 
-    def __init__(
-        self,
-        pair: Pair,
-        keep: Callable[[Stretch], None],
-        recorded: Sequence[Stretch] = (),
-        enough: Enough = lambda _: False,
-    ) -> None:
-        """`keep` gets each stretch as it ends; `recorded`: those of an interrupted run, which are measured no more."""
-        self._pair, self._keep, self._enough = pair, keep, enough
+    def __init__(self, pair: LivePair, record: SliceRecord, enough: Enough = lambda _: False) -> None:
+        """`record` has the slices so far, and gets each stretch as it ends."""
+        self._pair, self._record, self._enough = pair, record, enough
         self._load_fps = self._most_fps = max(bench.scenario.search.max_load_fps for bench in pair.benches.values())
         self._stop_requested = self._sending = False
-        self.stretches = list(recorded)
 
     def stop(self) -> None:
         """End the running stretch and raise Interrupted once it is kept; for signal handlers."""
@@ -68,26 +84,22 @@ class Duet:
             return
         bench = self._pair.benches[SIDES[0]]
         bench.task.on_stoppable(self)
-        bench.task.listener.measurement_begins("slices", max(0.0, length_s - self.measured_s))
+        bench.task.listener.measurement_begins("slices", max(0.0, length_s - self._record.measured_s))
         slicing = self._recorded() or self._calibrated()
-        while (left_s := length_s - self.measured_s) > 4 * slicing.in_a_row * slicing.length_s:
+        while (left_s := length_s - self._record.measured_s) > 4 * slicing.in_a_row * slicing.length_s:
             if self._is_enough():
                 return
             self.stretch(MEASURED, slicing, min(STRETCH_S, left_s))
-            if 2 * self.measured_s < length_s and steady(counted(self.stretches), TOLERANCE) is False:
+            is_early = 2 * self._record.measured_s < length_s
+            if is_early and steady(counted(self._record.stretches), TOLERANCE) is False:
                 slicing = _longer(slicing)
 
     def _is_enough(self) -> bool:
-        return self.measured_s > 0 and self._enough(self.stretches)
-
-    @property
-    def measured_s(self) -> float:
-        """Seconds of measured slices, those of an earlier run included."""
-        return math.fsum(length_of(stretch) for stretch in self.stretches if stretch.phase == MEASURED)
+        return self._record.measured_s > 0 and self._enough(self._record.stretches)
 
     def _recorded(self) -> Slicing | None:
         """How an interrupted comparison cut its last slices, whose load is offered again; None without such."""
-        measured = counted(self.stretches)
+        measured = counted(self._record.stretches)
         if not measured:
             return None
         self._load_fps = measured[-1].load_fps
@@ -126,8 +138,7 @@ class Duet:
             reason=result.reason or "",
             cache_line_ns=mean_ns(distances_ns(result)),
         )
-        self.stretches.append(made)
-        self._keep(made)
+        self._record.keep(made)
         if self._stop_requested:
             raise Interrupted("interrupted", "--resume RUN continues where it stopped")
         if result.reason:
@@ -145,7 +156,7 @@ class Duet:
         sides = {side: self._pair.benches[side].scenario for side in SIDES}
         streams = [of_side(stream, prefix(side)) for side, own in sides.items() for stream in own.streams]
         a, b = sides.values()
-        number, first = 1 + len(self.stretches), len(a.streams)
+        number, first = 1 + len(self._record.stretches), len(a.streams)
         return TrialRequest(
             trial_id=f"slices-{number:04d}",
             epoch=number % EPOCHS,

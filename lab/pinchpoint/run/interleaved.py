@@ -2,32 +2,26 @@
 
 Slices say precisely how much more one bench forwards, and nothing else. Trials in turns also say what became of the
 frames that were lost and what a packet cost, and they bear a host that disturbs them: each pair only has to show the
-effect more often than not.
-
-Without an effect either bench of a pair is as likely to come out ahead. The evidence is the wealth of a gambler who
-bets on pairs that show the effect, with P(win) uniform between 1/2 and 1: without the effect it ever reaches 1 / alpha
-with a probability of at most alpha, however often one looks (Ville 1939; Shafer, "Testing by betting", 2021). All
-pairs are of one build of each bench: the evidence is that these two differ, whatever made them differ.
+effect more often than not (`turned` in stats/paired.py). All pairs are of one build of each bench: the evidence is that
+these two differ, whatever made them differ.
 """
 
-import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from statistics import median
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from pinchpoint.causes import signs
 from pinchpoint.causes.experiments import EFFECT
 from pinchpoint.causes.signature import NOTABLE, SEEN
 from pinchpoint.dut.registry import device_of
 from pinchpoint.measure.session import first_round
-from pinchpoint.model.causes import Signs, Turned, Turns
+from pinchpoint.model.causes import Signs, Turns
 from pinchpoint.model.duet import SIDES
 from pinchpoint.model.hops import DropKind
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import OVERLOADED, Trial, TrialValidity
-from pinchpoint.run.paired_benches import Pair
+from pinchpoint.run.paired_benches import AtLoad, LivePair, in_pairs
+from pinchpoint.stats.paired import Gain, turned
 
 TURN_S = 0.2  # of one trial: most searches use as much
 OVERLOAD_S = 0.5
@@ -42,81 +36,34 @@ BUSY = 0.8  # share of a thread's time: below it, turns for few frames each cost
 # pause that a large ring bridges, and the surer it is that a loss is none of speed.
 PARTS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1.0)
 PHASES = {"A": "turn of the unchanged bench", "B": "turn"}
-CERTAIN = 120.0
-"""Of the wealth: an error of 1 in 120. Three bets and one side of an interval of 95 % may confirm a cause, or five bets
-and no interval (causes/experiments.py): together 5 % at most.
-"""
 
 
-@dataclass(frozen=True)
-class Gain:
-    """By what factor B does better than A in one pair."""
-
-    value: float  # above 1: B does better
-    is_at_least: bool = True  # A could do no better than it did, so that a gain is at least this
-    is_at_most: bool = True  # B could do no better than it did
-
-
-def wealth(wins: int, losses: int) -> float:
-    """What is left of a stake of 1 after so many pairs; the order of wins and losses does not matter.
-
-    The integral of (2p)^wins (2 - 2p)^losses over p from 1/2 to 1, times 2, by the binomial distribution.
-    """
-    pairs = wins + losses
-    return sum(math.comb(pairs + 1, won) for won in range(wins + 1)) / ((pairs + 1) * math.comb(pairs, wins))
-
-
-def turned(gains: Sequence[Gain], effect: float, alike: float = 1.0) -> Turned:
-    """Evidence that B does better by more than the factor `effect`, that it does not, that it does worse, that not.
-
-    `alike`: the gain of a bench that does as well. A gain that is not known to be large counts against a large one, and
-    so does the reverse. Only for doing no worse each gain counts as it is: it is about this load, and not about others.
-    """
-    better = sum(gain.is_at_least and gain.value > alike * effect for gain in gains)
-    no_better = sum(gain.is_at_most and gain.value < alike * effect for gain in gains)
-    worse = sum(gain.is_at_most and gain.value < alike / effect for gain in gains)
-    no_worse = sum(gain.value > alike / effect for gain in gains)
-    middle = median(gain.value for gain in gains) if gains else None
-    sure = (wealth(won, len(gains) - won) >= CERTAIN for won in (better, no_better, worse, no_worse))
-    return Turned(middle, len(gains), better, *sure)
-
-
-def measure_turns(pair: Pair, is_below: bool, changed: list[Trial]) -> Turns:
+def measure_turns(pair: LivePair, is_below: bool, changed: list[Trial]) -> Turns:
     """Pairs until one figure is certain, or the time is over; `changed` gets the trials of B.
 
     `is_below`: at a load that A should carry, where it loses frames; else at the highest load of the scenario.
     Raises what a trial raises.
     """
     unchanged = pair.benches[SIDES[0]].scenario
-    sessions = {side: pair.session(side, f"turn-{side}", SIDES[1]) for side in SIDES}
-
-    def trial(side: str, load_fps: float) -> Trial:
-        with pair.alone(side, sessions[side]):
-            return sessions[side].trial(PHASES[side], TURN_S, load_fps)
-
-    load_fps = unchanged.search.max_load_fps
-    if is_below:
-        load_fps = _lossy(partial(trial, SIDES[0]), unchanged)
+    trials = {side: pair.trials(side, f"turn-{side}", PHASES[side], TURN_S) for side in SIDES}
+    load_fps = _lossy(trials[SIDES[0]], unchanged) if is_below else unchanged.search.max_load_fps
     made = list[tuple[Trial, Trial]]()
     began_s = time.monotonic()
-    while len(made) < MOST_PAIRS and time.monotonic() - began_s < (MOST_S if len(made) >= FEW_PAIRS else MOST_SLOW_S):
-        order = SIDES if len(made) % 2 == 0 else SIDES[::-1]
-        turn = {side: trial(side, load_fps) for side in order}
+    for turn in in_pairs(trials, lambda _: load_fps):
         made.append((turn[SIDES[0]], turn[SIDES[1]]))
         changed.append(turn[SIDES[1]])
-        if is_certain(judged(made, _streams(pair)), is_below):
+        is_over = time.monotonic() - began_s >= (MOST_S if len(made) >= FEW_PAIRS else MOST_SLOW_S)
+        if is_over or len(made) == MOST_PAIRS or is_certain(judged(made, _streams(pair)), is_below):
             break
-    a, b = ([trials[place] for trials in _usable(made)] for place in (0, 1))
+    a, b = ([both[place] for both in _usable(made)] for place in (0, 1))
     turns = judged(made, _streams(pair))
     return replace(turns, load_fps=load_fps, before=_signs(pair, SIDES[0], a), after=_signs(pair, SIDES[1], b))
 
 
-def overload(pair: Pair) -> Trial:
+def overload(pair: LivePair) -> Trial:
     """One trial of B at the highest load of the scenario, A frozen. Raises what a trial raises."""
-    side = SIDES[1]
-    session = pair.session(side, "overload", side)
-    with pair.alone(side, session):
-        return session.trial("overload", OVERLOAD_S, pair.benches[side].scenario.search.max_load_fps)
+    side, phase = SIDES[1], "overload"
+    return pair.trials(side, phase, phase, OVERLOAD_S)(pair.benches[side].scenario.search.max_load_fps)
 
 
 def judged(pairs: Sequence[tuple[Trial, Trial]], streams: float = 1.0) -> Turns:
@@ -180,12 +127,12 @@ def _is_overloaded(trial: Trial) -> bool:
     return trial.received < (1 - OVERLOADED) * trial.offered
 
 
-def _streams(pair: Pair) -> float:
+def _streams(pair: LivePair) -> float:
     a, b = (len(pair.benches[side].scenario.streams) for side in SIDES)
     return b / a
 
 
-def _lossy(trial: Callable[[float], Trial], scenario: Scenario) -> float:
+def _lossy(trial: AtLoad, scenario: Scenario) -> float:
     """A load that the bench should carry, by what it carries of the highest one, and at which it loses frames twice."""
     most_fps = scenario.search.max_load_fps
     carried_fps = trial(most_fps).carried_fps or first_round(scenario)[1]
@@ -194,6 +141,6 @@ def _lossy(trial: Callable[[float], Trial], scenario: Scenario) -> float:
     return next(lossy, loads_fps[-1])
 
 
-def _signs(pair: Pair, side: str, trials: Sequence[Trial]) -> Signs:
+def _signs(pair: LivePair, side: str, trials: Sequence[Trial]) -> Signs:
     scenario = pair.benches[side].scenario
     return signs.of_trials(trials, scenario.smallest_ring, device_of(scenario)) if trials else Signs()

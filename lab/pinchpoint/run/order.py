@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from pinchpoint.model.duet import SIDES, pair_order
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Factor, Level, Scenario, Sweep
 from pinchpoint.model.study import SweepInfo
@@ -39,10 +40,8 @@ def in_turns(a: Sweep, b: Sweep, pairs: int) -> tuple[Scenario, ...]:
 
     Repeat n of A and repeat n of B are neighbours. Raises InputError when both have one name.
     """
-    ordered: list[Scenario] = []
-    for number in range(1, pairs + 1):
-        pair = [_repeated(sweep.scenarios[0], number) for sweep in (a, b)]
-        ordered += pair if number % 2 else reversed(pair)
+    scenarios = dict(zip(SIDES, (a.scenarios[0], b.scenarios[0]), strict=True))
+    ordered = [_repeated(scenarios[side], 1 + number) for number in range(pairs) for side in pair_order(number)]
     _refuse_doubles(ordered)
     return tuple(ordered)
 

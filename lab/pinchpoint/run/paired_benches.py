@@ -5,7 +5,7 @@ thread leaves the core. A frozen switch answers no request: it is thawed before 
 switch (host/processes.py), also by `pinchpoint clean` after whoever froze it was killed.
 
 Comparisons, points relative to a reference and counter-experiments are all measured on such a pair: in slices
-(run/duet.py) and in trials (`Pair.session`).
+(run/duet.py) and in trials (`LivePair.trials`, `in_pairs`).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,11 +26,16 @@ from pinchpoint.host.processes import ENVIRONMENT_MARK, freeze, thaw
 from pinchpoint.measure.rates.run import Rates
 from pinchpoint.measure.session import Session
 from pinchpoint.measure.standing import Standing
-from pinchpoint.model.duet import SIDES
+from pinchpoint.model.duet import SIDES, pair_order
 from pinchpoint.model.errors import DutError, InputError
 from pinchpoint.model.scenario import Scenario, Stream
 from pinchpoint.model.trial import Trial
 from pinchpoint.model.warning import ResultWarning
+
+AtLoad = Callable[[float], Trial]
+"""What makes a trial at a load, frames per second."""
+AtSide = Callable[[str], float]
+"""The load of a side's next trial, frames per second."""
 
 
 def why_no_duet(a: Scenario, b: Scenario) -> str:
@@ -116,7 +121,7 @@ def _held(setup: Setup, begin: Callable[[Host, int], None], end: Callable[[Host,
 
 
 @dataclass(frozen=True)
-class Pair:
+class LivePair:
     """Two benches that stand, by their side, and the engine that has the ports of both open."""
 
     benches: Mapping[str, Standing]
@@ -142,8 +147,8 @@ class Pair:
         with frozen(self.benches["B" if side == "A" else "A"].setup):
             yield
 
-    def session(self, side: str, what: str, owner: str) -> Session:
-        """What makes trials of one bench, each with its whole account.
+    def trials(self, side: str, what: str, phase: str, duration_s: float, owner: str = SIDES[1]) -> AtLoad:
+        """What makes trials of one bench, each with its whole account. They raise what a trial raises.
 
         They belong to the bench `owner`; their ids follow those of its earlier trials and end with `what`.
         """
@@ -153,7 +158,13 @@ class Pair:
             name = bench.scenario.name
             bench.task.keep(replace(trial, scenario=name, id=f"{name}-{next(numbers):04d}-{what}"))
 
-        return self._session(side, keep)
+        session = self._session(side, keep)
+
+        def trial(load_fps: float) -> Trial:
+            with self.alone(side, session):
+                return session.trial(phase, duration_s, load_fps)
+
+        return trial
 
     def warm_up(self, side: str) -> ResultWarning | None:
         """Warm one bench up; None if it has learnt everything. Raises what a trial raises."""
@@ -169,8 +180,14 @@ class Pair:
         return Session(bench.scenario, instrument, bench.bracket(), keep, bench.task.listener, recorded)
 
 
+def in_pairs(trials: Mapping[str, AtLoad], load_fps: AtSide, first: int = 0) -> Iterator[Mapping[str, Trial]]:
+    """Pairs of trials, by their side, in the order of time from the pair of number `first` on, without an end."""
+    for number in count(first):
+        yield {side: trials[side](load_fps(side)) for side in pair_order(number)}
+
+
 @contextmanager
-def warm_pair(a: Standing, b: Standing) -> Iterator[Pair]:
+def warm_pair(a: Standing, b: Standing) -> Iterator[LivePair]:
     """Both benches, each warmed up alone, and their one engine, which ends with the block.
 
     Raises what the engine and a trial raise.
@@ -185,7 +202,7 @@ def warm_pair(a: Standing, b: Standing) -> Iterator[Pair]:
     )
     try:
         await_engine_pages(a.setup, b.setup)
-        facts, pair = instrument.open(), Pair(benches, instrument)
+        facts, pair = instrument.open(), LivePair(benches, instrument)
         with kept_off(a.scenario.dut.cpus, a.host):
             for bench in benches.values():
                 bench.task.note_facts({**facts, **bench.live.ready()})

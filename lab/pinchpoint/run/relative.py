@@ -39,7 +39,7 @@ from pinchpoint.model.scenario import Relative, Scenario
 from pinchpoint.model.site import LAB
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.model.warning import Warn
-from pinchpoint.run.duet import Duet
+from pinchpoint.run.duet import AlternatingSlices, SliceRecord
 from pinchpoint.run.explaining import experiment_of
 from pinchpoint.run.interleaved import measure_turns, overload
 from pinchpoint.run.paired_benches import frozen, thawed, warm_pair, why_no_duet
@@ -83,35 +83,22 @@ class ReferenceBench:
         with suppress(PinchpointError) if self.is_gone else nullcontext():
             self._stack.close()
 
-    def measured(
-        self,
-        run_one: RunUnit,
-        unit: Scenario,
-        task: Task,
-        stretches: Sequence[Stretch],
-        keep: Callable[[Stretch], None],
-    ) -> ScenarioResult:
+    def measured(self, run_one: RunUnit, unit: Scenario, task: Task, record: SliceRecord) -> ScenarioResult:
         """A point beside it, its own rates included where the point wants them. Raises what measuring raises.
 
-        `stretches` are its slices so far, to which `keep` adds.
+        `record` has the point's slices so far.
         """
         run_one = run_one if unit.point.relative is Relative.BESIDE else partial(run_one, ceiling_test=None)
         plan_bench = partial(prepare, beside=self._bench.setup, stands=True)
-        measure = partial(self._measure, stretches=stretches, keep=keep)
+        measure = partial(self._measure, record=record)
         result = run_one(unit, task, plan_bench=plan_bench, measure=measure)
         return replace(result, reference=self.scenario.name)
 
-    def _measure(
-        self, bench: Standing, stretches: Sequence[Stretch], keep: Callable[[Stretch], None]
-    ) -> ScenarioResult:
+    def _measure(self, bench: Standing, record: SliceRecord) -> ScenarioResult:
         """Slices; before them a search where the point wants one, and of a counter-experiment trials in turns."""
         unit, began, length_s = bench.scenario, time.monotonic(), MOST_S
         trials, turns = list[Trial](), list[Turns]()
         searched = measure_rates(bench) if unit.point.relative is Relative.BESIDE else None
-
-        def kept(stretch: Stretch) -> None:
-            keep(replace(stretch, scenario=unit.name, id=f"{unit.name}-{stretch.id}"))
-
         own = replace(self._bench, task=replace(self._bench.task, on_stoppable=bench.task.on_stoppable))
         with thawed(own.setup), warm_pair(own, bench) as pair:
             if unit.point.relative is Relative.TRIED:
@@ -120,8 +107,8 @@ class ReferenceBench:
                 length_s = 0.0 if is_below else EXPLAINED_S
             elif searched is None:  # a search has shown the same
                 trials.append(overload(pair))
-            Duet(pair, kept, stretches, is_enough).measure(length_s)
-        ratio = relative_metrics(stretches, self.scenario.name, needs_interval=bool(turns)) if length_s else ()
+            AlternatingSlices(pair, record, is_enough).measure(length_s)
+        ratio = relative_metrics(record.stretches, self.scenario.name, needs_interval=bool(turns)) if length_s else ()
         warnings, wall_s = pair.warnings, time.monotonic() - began
         if searched is not None:
             warnings, metrics = (*searched.warnings, *warnings), (*ratio, *searched.metrics)
@@ -209,20 +196,18 @@ class References:
             result = self._run_one(unit, task)
             return replace(result, warnings=(*result.warnings, Warn.NO_RELATIVE_RATE.of(why)))
         assert self._standing is not None
-        mine = [stretch for stretch in self._stretches if stretch.scenario == unit.name]
-
-        def keep(stretch: Stretch) -> None:
-            mine.append(stretch)
-            self._stretches.append(stretch)  # kept for the unit's next attempt, should its host be lost
-            self._folder.append_stretch(stretch)
-
+        record = SliceRecord(self._store, self._stretches, unit.name)
         try:
-            result = self._standing.measured(self._run_one, unit, task, mine, keep)
+            result = self._standing.measured(self._run_one, unit, task, record)
         except BROKEN as error:  # either of the two benches may be it
             told = _lost(reference) if self._standing.is_gone else error
             self._drop_after(told)
             raise told from error
-        return self._beside(result, unit, reference, mine)
+        return self._beside(result, unit, reference, record.stretches)
+
+    def _store(self, stretch: Stretch) -> None:
+        self._stretches.append(stretch)  # kept for the unit's next attempt, should its host be lost
+        self._folder.append_stretch(stretch)
 
     def _beside(
         self, result: ScenarioResult, unit: Scenario, reference: Scenario, stretches: Sequence[Stretch]

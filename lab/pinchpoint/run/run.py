@@ -15,14 +15,13 @@ from pinchpoint.host.interface import Host
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.standing import RunUnit, Undoable
 from pinchpoint.measure.summary import scenario_result
-from pinchpoint.model.comparison import Method
 from pinchpoint.model.errors import OF_A_UNIT, BenchError, PinchpointError, RequirementError, StoreError
 from pinchpoint.model.result import Outcome, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.run import explaining
 from pinchpoint.run.budget import Budget, Forecast
 from pinchpoint.run.checkpoint import Clock, DifferentError, Growing, RunContext
-from pinchpoint.run.comparison import Comparison
+from pinchpoint.run.comparison import BothBenches
 from pinchpoint.store.codec import SCHEMA
 
 Require = Callable[[Scenario, Machines], None]
@@ -64,11 +63,8 @@ def run_all(
     """
     run = _Run(context, units, run_one, require, now_s)
     with run.stored():
-        if run.is_at_once:
-            run.both_at_once()
-        else:
-            for unit, number in run.left():
-                run.keep(unit, run.left_out(unit) or run.measured(unit, number))
+        for unit, number in run.left():
+            run.keep(unit, run.left_out(unit) or run.measured(unit, number))
     return context.folder.so_far()
 
 
@@ -78,13 +74,16 @@ class _Run:
     def __init__(
         self, context: RunContext, units: Sequence[Scenario], run_one: RunUnit, require: Require, now_s: Clock
     ) -> None:
-        self._context, self._units, self._run_one, self._require = context, units, run_one, require
+        self._context, self._units, self._require = context, units, require
         self._alike = alike_there(units, context.machines)
         self._files = Growing(context.folder, units, now_s)
         self._done = self._files.done
         info = self._files.info
         in_pairs = info.comparison is not None
-        self._budget = None if info.budget_s is None else Budget(units, info.sweeps, info.budget_s, in_pairs)
+        at_once = info.comparison is not None and info.comparison.is_at_once
+        self._both = BothBenches(units, self._files, context) if at_once else None  # which hold a budget themselves
+        self._run_one = run_one if self._both is None else self._both.run
+        self._budget = None if info.budget_s is None or at_once else Budget(units, info.sweeps, info.budget_s, in_pairs)
         self._forecast = Forecast()
         self._failures = 0  # in a row
         self._error: PinchpointError | None = None  # the last that became an outcome
@@ -96,35 +95,13 @@ class _Run:
             yield
         except BaseException as error:
             try:
+                self._files.ended_early(self._both.so_far if self._both else ())
                 self._files.flush()
             except StoreError as unwritten:
                 if not isinstance(error, StoreError):  # one full disk is one error
                     error.add_note(str(unwritten))  # what failed first is what the user must know first
             raise
         self._files.flush()
-
-    @property
-    def is_at_once(self) -> bool:
-        """Whether A and B are measured on benches that stand at once."""
-        comparison = self._files.info.comparison
-        return comparison is not None and comparison.method is not Method.TURNS
-
-    def both_at_once(self) -> None:
-        """A and B on benches that stand at once; what they have yielded so far is kept however it ends."""
-        if self._context.folder.so_far().finished:
-            return
-        comparison = Comparison(self._units, self._files, self._context)
-        self._context.on_stoppable(Undoable())
-        self._files.is_partial = True
-        try:
-            for attempt in self._context.attempts(self._units):
-                with attempt:
-                    comparison.measure()
-            self._files.is_partial = False
-        finally:
-            for result in comparison.results():
-                self._done[result.scenario] = result
-                self._files.changed(result.group)
 
     def left(self) -> Iterator[tuple[Scenario, int]]:
         """The unit to take next, and its number, until all have a result. Raises what ends the run."""
@@ -167,11 +144,11 @@ class _Run:
         left = (other for other in self._units if other.name not in self._done and other.name not in self._alike)
         self._context.listener.run_left(self._forecast.left_s(left))
         self._context.listener.scenario_begins(unit, number, len(self._units))
-        is_swept, began = bool(self._files.info.sweeps), time.monotonic()
+        is_swept, began = bool(self._files.info.sweeps) and not self._both, time.monotonic()
         try:
             if is_swept:
                 self._require(unit, self._context.machines)
-            for attempt in self._context.attempts([unit]):
+            for attempt in self._context.attempts(self._units if self._both else [unit]):
                 with attempt:
                     result = self._run_one(unit, self._files.task(unit.name, self._context))
         except OF_A_UNIT as error:

@@ -13,9 +13,8 @@ from random import Random
 from statistics import fmean
 
 from pinchpoint.model.duet import SIDES
-from pinchpoint.model.groups import grouped
 from pinchpoint.model.measurement import fewest_for_interval
-from pinchpoint.stats.paired import PairedDifference, compare_log_ratios, in_blocks
+from pinchpoint.stats.paired import PairedDifference, compare_over_builds, in_blocks
 
 LAST_STEP = 0.03  # of the load, on which it goes up and down
 FIRST_STEP = 8 * LAST_STEP  # halved whenever the direction changes: three times
@@ -40,7 +39,7 @@ class Staircase:
     def is_settled(self) -> bool:
         return self._step <= LAST_STEP
 
-    def follow(self, tried: "Tried") -> None:
+    def follow(self, tried: "StairTrial") -> None:
         if self._rose not in (None, not tried.loses) or (tried.is_bound and not self.is_settled):
             self._step = max(LAST_STEP, self._step / 2)
         self._rose = not tried.loses
@@ -50,7 +49,7 @@ class Staircase:
 
 
 @dataclass(frozen=True)
-class Tried:
+class StairTrial:
     """One trial as the staircase sees it."""
 
     fps: float  # what was offered
@@ -63,8 +62,8 @@ class Tried:
 class Turn:
     """A trial of each bench, close in time."""
 
-    a: Tried
-    b: Tried
+    a: StairTrial
+    b: StairTrial
     build: int  # number of the two benches
 
     @property
@@ -79,9 +78,9 @@ class Alternation:
     def __init__(self, low_fps: float, high_fps: float) -> None:
         self._range = low_fps, high_fps
         self._stairs: dict[str, Staircase] = {}
-        self._pending: dict[str, Tried | None] = {}
+        self._pending: dict[str, StairTrial | None] = {}
         self._is_settled = False
-        self._begun = 0  # turns
+        self.begun = 0  # turns; the next one's order: `pair_order` in model/duet.py
         self.builds = 0
         self.turns: list[Turn] = []  # of settled staircases
 
@@ -97,19 +96,14 @@ class Alternation:
         load_fps = before.load_fps if before else self._range[1]
         return Staircase(load_fps, *self._range, f"{self.builds}/{side}", step)
 
-    @property
-    def order(self) -> tuple[str, str]:
-        """Who comes first in the next turn."""
-        return SIDES if self._begun % 2 == 0 else SIDES[::-1]
-
     def load_fps(self, side: str) -> float:
         """Of the side's next trial."""
         return self._stairs[side].load_fps
 
-    def answer(self, side: str, tried: Tried | None) -> None:
+    def answer(self, side: str, tried: StairTrial | None) -> None:
         """The trial of a side; None: it has no usable account. A turn has one of each."""
         if not self._pending:
-            self._begun += 1
+            self.begun += 1
             self._is_settled = all(stairs.is_settled for stairs in self._stairs.values())
         self._pending[side] = tried
         if tried is not None:
@@ -126,7 +120,6 @@ class Alternated:
     """What all turns with settled staircases say."""
 
     turns: tuple[Turn, ...]
-    builds: int
     rate: PairedDifference | None  # of B's rate to A's; None: no turn
     cycles: PairedDifference | None  # of B's cost of a packet to A's, at one load; None: it is not known
     a_is_bound: bool  # A forwards what the engine offers
@@ -138,18 +131,14 @@ def compare_turns(turns: Sequence[Turn]) -> Alternated:
     bounds = [fmean(getattr(turn, side).is_bound for turn in turns) > MOST_LIMITED if turns else False for side in "ab"]
     alike = (turn for turn in turns if abs(turn.log_ratio) < 2 * LAST_STEP)
     costs = [(turn.build, math.log(turn.b.cycles / turn.a.cycles)) for turn in alike if turn.b.cycles and turn.a.cycles]
-    rates, builds = [(turn.build, turn.log_ratio) for turn in turns], len({turn.build for turn in turns})
-    return Alternated(tuple(turns), builds, _difference(rates), _difference(costs), *bounds)
+    rates = [(turn.build, turn.log_ratio) for turn in turns]
+    rate, cost = (compare_over_builds(values, fmean, _of_blocks) for values in (rates, costs))
+    return Alternated(tuple(turns), rate, cost, *bounds)
 
 
-def _difference(values: Sequence[tuple[int, float]]) -> PairedDifference | None:
-    """Over one block of each build if there are enough of them, else over blocks of neighbours in time."""
-    if not values:
-        return None
-    by_build = grouped(values)
-    if len(by_build) >= fewest_for_interval():
-        return compare_log_ratios([fmean(block) for block in by_build.values()])
-    number = max(1, min(MOST_BLOCKS, len(values) // BLOCK))
-    if len(values) >= FEWEST_OF_BLOCK * fewest_for_interval():
+def _of_blocks(ratios: Sequence[float]) -> list[float]:
+    """The mean of each block of neighbours in time."""
+    number = max(1, min(MOST_BLOCKS, len(ratios) // BLOCK))
+    if len(ratios) >= FEWEST_OF_BLOCK * fewest_for_interval():
         number = max(number, fewest_for_interval())
-    return compare_log_ratios([fmean(block) for block in in_blocks([value for _, value in values], number)])
+    return [fmean(block) for block in in_blocks(ratios, number)]

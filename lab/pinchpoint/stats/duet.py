@@ -13,10 +13,9 @@ from itertools import pairwise
 from statistics import fmean, median
 
 from pinchpoint.model.duet import MEASURED, DuetMoment, DuetSummary, Slice, Slicing, Stretch, Thaw
-from pinchpoint.model.groups import grouped
 from pinchpoint.model.measurement import fewest_for_interval
 from pinchpoint.model.trial import OVERLOADED
-from pinchpoint.stats.paired import PairedDifference, compare_log_ratios, in_blocks, pseudomedian
+from pinchpoint.stats.paired import PairedDifference, compare_log_ratios, compare_over_builds, in_blocks, pseudomedian
 
 STOOD_STILL = "the engine's core stood still"
 NOT_OVERLOADED = "the engine offered too little for an overload"
@@ -67,7 +66,6 @@ class Duet:
     """What all measured stretches say together."""
 
     quads: tuple[Quad, ...]
-    blocks: tuple[float, ...]  # log ratios, in the order of time
     difference: PairedDifference | None  # None: there is no quad
     summary: DuetSummary
 
@@ -92,13 +90,9 @@ def compare_slices(stretches: Sequence[Stretch], carried: str = "") -> Duet:
     if too_short := slices - sum(len(stretch.slices) for stretch in measured):
         reasons[TOO_SHORT] = too_short
     every, benches = [quad for _, quad in quads], len({stretch.benches for stretch in measured})
-    blocks = _of_blocks(every)
-    if benches >= fewest_for_interval():
-        blocks = [pseudomedian(_of_blocks(own)) for own in grouped(quads).values()]
     return Duet(
         tuple(every),
-        tuple(blocks),
-        compare_log_ratios(blocks) if blocks else None,
+        compare_over_builds(quads, lambda own: pseudomedian(_of_blocks(own)), _of_blocks),
         DuetSummary(
             slicing=measured[-1].slicing,
             load_fps=measured[-1].load_fps,

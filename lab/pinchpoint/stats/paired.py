@@ -4,18 +4,30 @@ The logarithms of B/A are put together by Wilcoxon's signed ranks: an exact test
 pair, and the interval that belongs to it (Hodges and Lehmann 1963; Hollander and Wolfe, "Nonparametric Statistical
 Methods", 3.1 to 3.3). They have to lie symmetrically about the true one, as they do for any distribution that A and B
 share, also with a drift if the order within a pair alternates.
+
+Pairs that are looked at after each of them bear only bets. Without an effect either bench of a pair is as likely to
+come out ahead. The evidence is the wealth of a gambler who bets on pairs that show the effect, with P(win) uniform
+between 1/2 and 1: without the effect it ever reaches 1 / alpha with a probability of at most alpha, however often one
+looks (Ville 1939; Shafer, "Testing by betting", 2021).
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate, pairwise
+from statistics import median
 from typing import Any, TypeVar
 
+from pinchpoint.model.causes import Turned
+from pinchpoint.model.groups import grouped
 from pinchpoint.model.measurement import CONFIDENCE, Interval, fewest_for_interval
 
 Value = TypeVar("Value")
+CERTAIN = 120.0
+"""Of the wealth: an error of 1 in 120. Three bets and one side of an interval of 95 % may confirm a cause, or five bets
+and no interval (causes/experiments.py): together 5 % at most.
+"""
 
 
 @dataclass(frozen=True)
@@ -27,6 +39,7 @@ class PairedDifference(Interval):
 
     p_value: float = 1.0  # two-sided and exact: how likely a difference like this is, where there is none
     n: int = 0  # pairs
+    is_of_builds: bool = False  # each pair is a build of both benches; else the benches are the same in all
 
     @property
     def differs(self) -> bool:
@@ -71,6 +84,22 @@ def compare_log_ratios(ratios: Sequence[float], confidence: float = CONFIDENCE) 
     return PairedDifference(ratio, low, high, confidence, method, p_value=p_value, n=n)
 
 
+def compare_over_builds(
+    values: Sequence[tuple[int, Value]],
+    of_build: Callable[[Sequence[Value]], float],
+    of_blocks: Callable[[Sequence[Value]], list[float]],
+) -> PairedDifference | None:
+    """The ratio over builds of both benches where they are enough for an interval, else over blocks of time.
+
+    `values`: in the order of time, each with the number of its build; None without any. `of_build` and `of_blocks`
+    make natural logarithms of B / A, of one build and of all blocks.
+    """
+    by_build = grouped(values)
+    if len(by_build) >= fewest_for_interval():
+        return replace(compare_log_ratios([of_build(own) for own in by_build.values()]), is_of_builds=True)
+    return compare_log_ratios(of_blocks([value for _, value in values])) if values else None
+
+
 def pseudomedian(values: Sequence[float]) -> float:
     """The median of the means of all pairs, each value with itself included (Hodges and Lehmann 1963)."""
     walsh = _walsh(values)
@@ -97,3 +126,36 @@ def _at_most(n: int) -> tuple[float, ...]:
     for rank in range(1, n + 1):
         ways = [without + with_it for without, with_it in zip(ways + [0] * rank, [0] * rank + ways, strict=True)]
     return tuple(total / 2**n for total in accumulate(ways))
+
+
+@dataclass(frozen=True)
+class Gain:
+    """By what factor B does better than A in one pair."""
+
+    value: float  # above 1: B does better
+    is_at_least: bool = True  # A could do no better than it did, so that a gain is at least this
+    is_at_most: bool = True  # B could do no better than it did
+
+
+def wealth(wins: int, losses: int) -> float:
+    """What is left of a stake of 1 after so many pairs; the order of wins and losses does not matter.
+
+    The integral of (2p)^wins (2 - 2p)^losses over p from 1/2 to 1, times 2, by the binomial distribution.
+    """
+    pairs = wins + losses
+    return sum(math.comb(pairs + 1, won) for won in range(wins + 1)) / ((pairs + 1) * math.comb(pairs, wins))
+
+
+def turned(gains: Sequence[Gain], effect: float, alike: float = 1.0) -> Turned:
+    """Evidence that B does better by more than the factor `effect`, that it does not, that it does worse, that not.
+
+    `alike`: the gain of a bench that does as well. A gain that is not known to be large counts against a large one, and
+    so does the reverse. Only for doing no worse each gain counts as it is: it is about this load, and not about others.
+    """
+    better = sum(gain.is_at_least and gain.value > alike * effect for gain in gains)
+    no_better = sum(gain.is_at_most and gain.value < alike * effect for gain in gains)
+    worse = sum(gain.is_at_most and gain.value < alike / effect for gain in gains)
+    no_worse = sum(gain.value > alike / effect for gain in gains)
+    middle = median(gain.value for gain in gains) if gains else None
+    sure = (wealth(won, len(gains) - won) >= CERTAIN for won in (better, no_better, worse, no_worse))
+    return Turned(middle, len(gains), better, *sure)

@@ -23,7 +23,7 @@ from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.hops import DropKind
 from pinchpoint.model.measurement import Bound, Metric
 from pinchpoint.model.result import Band, Limit, Outcome, Rate, RateStatus, ScenarioResult, Verdict
-from pinchpoint.run.interleaved import CERTAIN
+from pinchpoint.stats.paired import CERTAIN
 
 
 def suspected(name):

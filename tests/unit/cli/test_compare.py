@@ -15,7 +15,7 @@ from pinchpoint.cli.main import main
 from pinchpoint.measure.standing import Interrupted
 from pinchpoint.model.comparison import ComparisonKind, HoldsFor
 from pinchpoint.model.duet import FORWARDED
-from pinchpoint.model.errors import RequirementError
+from pinchpoint.model.errors import DutError, RequirementError
 from pinchpoint.model.measurement import Metric
 from pinchpoint.run import run as loop
 from pinchpoint.run.comparison import results_of
@@ -95,11 +95,15 @@ def duets(lab, monkeypatch):
     """Benches that always fit, and slices that are made up: B's ratio to A's is `duets.ratio`."""
 
     class Duets:
-        ratio, stops_at, run, builds = 0.98, None, 0, 1
+        ratio, stops_at, run, builds, error = 0.98, None, 0, 1, Interrupted("interrupted")
 
     class MadeUp:
         def __init__(self, units, files, context):
             self.units, self.folder = units, context.folder
+
+        def run(self, unit, task):
+            self.measure()
+            return next(result for result in self.so_far if result.scenario == unit.name)
 
         def measure(self):
             Duets.run += 1
@@ -108,14 +112,15 @@ def duets(lab, monkeypatch):
             for number in range(there, int(wanted.slices_s / 5)):
                 if number == Duets.stops_at:
                     Duets.stops_at = None
-                    raise Interrupted("interrupted")
+                    raise Duets.error
                 made = stretch(constant(), ratio=Duets.ratio, length_s=5, seed=number, scatter=0.02)
                 self.folder.append_stretch(replace(made, benches=1 + number % Duets.builds))
 
-        def results(self):
+        @property
+        def so_far(self):
             return results_of(self.units, self.folder)
 
-    monkeypatch.setattr(loop, "Comparison", MadeUp)
+    monkeypatch.setattr(loop, "BothBenches", MadeUp)
     monkeypatch.setattr(compare_command, "lacking_together", lambda *_: None)
     monkeypatch.setattr(compare_command, "require_duet", lambda *_: None)
     return Duets
@@ -154,6 +159,13 @@ def test_an_interrupted_duet_reports_what_it_has_and_goes_on(duets, compare, cap
     assert stored_in(compare.out).finished
     assert len(only(compare.out).read_stretches()) == 6
     assert compare("--resume", only(compare.out).path, "--slices", "9s") == 2
+
+
+def test_the_first_error_ends_a_duet_and_what_it_has_is_kept(duets, compare):
+    duets.stops_at, duets.error = 3, DutError("the switch died")
+    assert compare(FORWARD, *SMC, "--slices", "30s", "--out", compare.out) == DutError.exit_code
+    result = only(compare.out).read_result()
+    assert (result.finished, len(result.scenarios), len(only(compare.out).read_stretches())) == (False, 2, 3)
 
 
 def test_a_budget_is_what_a_duet_takes_with_building(duets, compare):

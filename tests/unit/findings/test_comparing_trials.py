@@ -10,6 +10,7 @@ from trials import stream_counts, thread_load, trial
 
 from pinchpoint.findings.paired_benches import alternation, of_trials, tried
 from pinchpoint.model.comparison import ComparisonKind, Decision, HoldsFor, Method
+from pinchpoint.model.duet import pair_order
 from pinchpoint.model.trial import ALTERNATING, WARM_UP, TrialValidity
 
 SEARCH = replace(base().search, loss_ratios=(0.0,), min_load_fps=1e4, max_load_fps=20e6, trial_duration_s=0.2)
@@ -89,7 +90,7 @@ def test_stored_trials_make_the_turns_that_were_made():
         stored_trials += [stored(name, 1e6, 1e6, WARM_UP) for name in (NAMES[0], NAMES[0], NAMES[1])]
         for _ in range(12):
             made = alternation(stored_trials, NAMES, SEARCH)
-            for side in made.order:
+            for side in pair_order(made.begun):
                 name, load_fps = NAMES["AB".index(side)], int(made.load_fps(side))
                 lost = benches.tried(load_fps, side, 1.0).loses
                 stored_trials.append(stored(name, load_fps, load_fps - lost))

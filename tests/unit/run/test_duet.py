@@ -14,8 +14,8 @@ from pinchpoint.measure.standing import Interrupted, Task
 from pinchpoint.model.duet import CALIBRATION, MEASURED
 from pinchpoint.model.errors import DutError, EngineError
 from pinchpoint.model.scenario import Established
-from pinchpoint.run.duet import SLICINGS, TIMES_THE_MOST, UNDECIDED, Duet
-from pinchpoint.run.paired_benches import OneSide, Pair, of_side, why_no_duet
+from pinchpoint.run.duet import SLICINGS, TIMES_THE_MOST, UNDECIDED, AlternatingSlices, SliceRecord
+from pinchpoint.run.paired_benches import LivePair, OneSide, of_side, why_no_duet
 from pinchpoint.scenario import parse
 from pinchpoint.stats.duet import compare_slices
 
@@ -64,7 +64,7 @@ class Engine:
 BENCH = SimpleNamespace(scenario=TWO_PORTS, task=Task())
 
 
-class TwoBenches(Pair):
+class TwoBenches(LivePair):
     """A pair without processes."""
 
     @property
@@ -77,8 +77,8 @@ class TwoBenches(Pair):
 
 def duet(engine, recorded=()):
     kept = []
-    made = Duet(TwoBenches({"A": BENCH, "B": BENCH}, engine), kept.append, recorded)
-    return made, kept
+    record = SliceRecord(kept.append, recorded)
+    return AlternatingSlices(TwoBenches({"A": BENCH, "B": BENCH}, engine), record), kept, record
 
 
 def test_one_request_asks_for_slices_of_both_benches_streams_and_holds_the_switch_that_waits():
@@ -96,10 +96,10 @@ def test_one_request_asks_for_slices_of_both_benches_streams_and_holds_the_switc
 
 
 def test_the_ratio_of_two_benches_is_found_and_their_slices_add_up_to_what_was_asked_for():
-    made, kept = duet(Engine((3e6, 1.5e6)))
+    made, kept, record = duet(Engine((3e6, 1.5e6)))
     made.measure(12.0)
     measured = [stretch for stretch in kept if stretch.phase == MEASURED]
-    assert made.measured_s == pytest.approx(12, abs=0.1)
+    assert record.measured_s == pytest.approx(12, abs=0.1)
     assert max(stretch.wall_s for stretch in measured) < 6, "a kill loses one of several requests"
     assert len(measured) == 5
     assert compare_slices(kept).difference.value == pytest.approx(0.5, rel=1e-3)
@@ -122,7 +122,7 @@ def test_a_switch_that_died_between_two_requests_is_the_error_and_not_the_engine
 
     pair = OneDied({"A": BENCH, "B": BENCH}, Refuses((2e6, 2e6)))
     with pytest.raises(DutError, match="is gone"):
-        Duet(pair, lambda _: None, ()).stretch(MEASURED, SLICINGS[1], 1.0)
+        AlternatingSlices(pair, SliceRecord(lambda _: None)).stretch(MEASURED, SLICINGS[1], 1.0)
 
 
 def test_the_load_follows_what_the_faster_bench_forwards():
@@ -134,7 +134,7 @@ def test_the_load_follows_what_the_faster_bench_forwards():
 
 @pytest.mark.parametrize(("fill_s", "chosen"), [(0.0, 0), (0.001, 0), (0.002, 1), (0.004, 2), (0.02, 3)])
 def test_calibration_takes_the_shortest_slices_that_forward_as_much_as_longer_ones(fill_s, chosen):
-    made, kept = duet(Engine((2e6, 2e6), (0.0, fill_s)))
+    made, kept, _ = duet(Engine((2e6, 2e6), (0.0, fill_s)))
     made.measure(1.0)
     assert kept[-1].slicing == SLICINGS[chosen]
     assert {stretch.phase for stretch in kept[:-1]} == {CALIBRATION}
@@ -149,20 +149,20 @@ def test_slices_in_a_row_are_asked_for_by_the_order():
 @pytest.mark.parametrize("fill_s", [0.01, 0.03])
 def test_slices_become_longer_while_those_after_a_thaw_forward_less(fill_s):
     """Slices scatter, so that a calibration of 0.6 s shows nothing; what is measured does."""
-    made, kept = duet(Engine((2e6, 2e6), (0.0, fill_s), scatter=0.15))
+    made, kept, record = duet(Engine((2e6, 2e6), (0.0, fill_s), scatter=0.15))
     made.measure(30.0)
     tried = [stretch.slicing for stretch in kept if stretch.phase == MEASURED]
     assert SLICINGS.index(tried[0]) < SLICINGS.index(tried[-1])
-    assert made.measured_s == pytest.approx(30, abs=1)
+    assert record.measured_s == pytest.approx(30, abs=1)
     ratio = compare_slices(kept)
     assert ratio.difference.value == pytest.approx(1, abs=0.05)
 
 
 def test_where_the_longest_slices_are_unsteady_too_they_are_taken():
-    made, kept = duet(Engine((2e6, 2e6), (0.0, 0.06)))
+    made, kept, record = duet(Engine((2e6, 2e6), (0.0, 0.06)))
     made.measure(60.0)
     assert kept[-1].slicing == SLICINGS[-1]
-    assert made.measured_s == pytest.approx(60, abs=2)
+    assert record.measured_s == pytest.approx(60, abs=2)
 
 
 def test_where_the_host_disturbs_every_slice_short_ones_are_taken():
@@ -170,27 +170,39 @@ def test_where_the_host_disturbs_every_slice_short_ones_are_taken():
         def _slice(self, place, request):
             return replace(super()._slice(place, request), gap_s=0.9 * request.slices.length_s)
 
-    made, kept = duet(Disturbed((2e6, 2e6)))
+    made, kept, _ = duet(Disturbed((2e6, 2e6)))
     made.measure(1.0)
     assert kept[-1].slicing == UNDECIDED
     assert compare_slices(kept).summary.used == 0
 
 
 def test_recorded_slices_are_not_measured_again():
-    made, kept = duet(Engine((2e6, 2e6)))
+    made, kept, _ = duet(Engine((2e6, 2e6)))
     made.measure(6.0)
     before = kept[: 1 + [stretch.phase for stretch in kept].index(MEASURED)]
     engine = Engine((2e6, 2e6))
-    again, more = duet(engine, before)
+    again, more, _ = duet(engine, before)
     again.measure(6.0)
     assert [stretch.phase for stretch in more] == [MEASURED, MEASURED], "cut as before, at the load of before"
     assert {(stretch.slicing, stretch.load_fps) for stretch in more} == {(before[-1].slicing, before[-1].load_fps)}
     assert {stretch.id for stretch in more}.isdisjoint(stretch.id for stretch in before)
 
 
+def test_slices_of_a_point_bear_its_name_and_those_of_others_are_not_its_own():
+    made, others, _ = duet(Engine((2e6, 2e6)))
+    made.stretch(MEASURED, SLICINGS[1], 1.0)
+    kept = []
+    record = SliceRecord(kept.append, others, "g-rules-2")
+    assert record.measured_s == 0
+    pair = TwoBenches({"A": BENCH, "B": BENCH}, Engine((2e6, 2e6)))
+    AlternatingSlices(pair, record).stretch(MEASURED, SLICINGS[1], 1.0)
+    assert [(stretch.scenario, stretch.id) for stretch in kept] == [("g-rules-2", "g-rules-2-slices-0001")]
+    assert record.measured_s == pytest.approx(1.0, abs=0.05)
+
+
 def test_a_signal_during_a_stretch_ends_it_and_keeps_what_it_has():
     engine = Engine((2e6, 2e6))
-    made, kept = duet(engine)
+    made, kept, _ = duet(engine)
     engine.stops = lambda: made.stop() if len(engine.asked) == 5 else None
     with pytest.raises(Interrupted):
         made.measure(30.0)
@@ -210,7 +222,7 @@ def test_a_switch_that_ends_meanwhile_is_an_error_once_its_slices_are_kept():
         def run(self, request, heard=None):
             return replace(super().run(request), completed=False, reason="process 4021 has ended")
 
-    made, kept = duet(Aborting((2e6, 2e6)))
+    made, kept, _ = duet(Aborting((2e6, 2e6)))
     with pytest.raises(DutError, match="4021"):
         made.measure(5.0)
     assert [stretch.reason for stretch in kept] == ["process 4021 has ended"]

@@ -103,14 +103,14 @@ class Lab:
             self.standing = None
             self.did.append(f"drop {reference.name}")
 
-        def beside(run_one, unit, task, stretches, keep):
+        def beside(run_one, unit, task, record):
             how = "search" if unit.point.relative is Relative.BESIDE else "alone"
-            self.did.append(f"beside {unit.name} {how} {len(stretches)}")
+            self.did.append(f"beside {unit.name} {how} {len(record.stretches)}")
             if unit.name in self.broken:
                 raise BenchError("the switch died")
             told = (Metric(RELATIVE, UNIT, 0.5),)
             if slices := self.slices.get(unit.name):
-                keep(replace(slices, scenario=unit.name))
+                record.keep(slices)
                 told = relative_metrics([slices], reference.name)
             return replace(measured(unit, 5e5), metrics=told, reference=reference.name)
 

@@ -1,6 +1,5 @@
 """What trials of two benches in turns show."""
 
-from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -97,11 +96,11 @@ def bench(monkeypatch):
         }
         left = {side: iter(each) for side, each in trials.items()}
 
-        def session(side, what, owner):
-            return SimpleNamespace(trial=lambda *arguments: next(left[side]))
+        def of(side, *_):
+            return lambda load_fps: next(left[side])
 
         monkeypatch.setattr(interleaved, "_signs", lambda pair, side, seen: Signs({"trials": len(seen)}))
-        return SimpleNamespace(benches=sides, session=session, alone=lambda side, _session: nullcontext())
+        return SimpleNamespace(benches=sides, trials=of)
 
     return made
 

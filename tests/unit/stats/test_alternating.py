@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from simulated_turns import Benches
 
-from pinchpoint.stats.alternating import Tried, compare_turns
+from pinchpoint.model.duet import pair_order
+from pinchpoint.stats.alternating import StairTrial, compare_turns
 
 
 @pytest.mark.parametrize(("noise", "error"), [(0.002, 0.01), (0.05, 0.02), (0.15, 0.05)])
@@ -29,15 +30,16 @@ def test_the_interval_over_builds_holds_the_ratio_also_where_it_is_smaller_than_
 def test_one_build_of_thirty_turns_gives_an_interval():
     made = Benches(2).alternate(1, 40)
     comparison = compare_turns(made.turns)
-    assert (comparison.builds, comparison.rate.level) == (1, 0.95)
+    assert (comparison.rate.is_of_builds, comparison.rate.level) == (False, 0.95)
 
 
 def test_both_come_first_equally_often():
     made = Benches(3).alternate(1, 0)
     firsts = []
     for _ in range(10):
-        firsts.append(made.order[0])
-        for side in made.order:
+        order = pair_order(made.begun)
+        firsts.append(order[0])
+        for side in order:
             made.answer(side, None)
     assert "".join(firsts) == "ABABABABAB"
 
@@ -46,7 +48,7 @@ def test_a_trial_without_a_usable_account_moves_no_load_and_makes_no_turn():
     made = Benches(4).alternate(1, 20)
     turns, load_fps = len(made.turns), made.load_fps("A")
     made.answer("A", None)
-    made.answer("B", Tried(1e6, False, False))
+    made.answer("B", StairTrial(1e6, False, False))
     assert (len(made.turns), made.load_fps("A")) == (turns, load_fps)
 
 
@@ -64,4 +66,4 @@ def test_costs_at_loads_that_differ_are_not_compared():
 
 def test_no_turn_is_no_ratio():
     comparison = compare_turns([])
-    assert (comparison.rate, comparison.cycles, comparison.builds) == (None, None, 0)
+    assert (comparison.rate, comparison.cycles) == (None, None)

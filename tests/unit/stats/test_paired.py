@@ -2,11 +2,12 @@
 
 import random
 from collections.abc import Callable
+from statistics import fmean
 
 import pytest
 
 from pinchpoint.model.measurement import fewest_for_interval
-from pinchpoint.stats.paired import PairedDifference, compare_pairs
+from pinchpoint.stats.paired import PairedDifference, compare_over_builds, compare_pairs
 
 Pairs = tuple[list[float], list[float]]
 Numbers = random.Random
@@ -130,6 +131,14 @@ def test_too_few_pairs_claim_nothing() -> None:
     meaning = "range of 5 pairs; an interval at 95 % needs 6"
     assert difference == PairedDifference(0.5, 0.5, 0.5, None, meaning, p_value=0.0625, n=5)
     assert (difference.differs, difference.largest_hidden) == (False, None)
+
+
+def test_six_builds_are_compared_with_each_other_and_five_only_over_time() -> None:
+    values = [(build, 0.01 * build) for build in range(6) for _ in range(3)]
+    of_six, of_five = (compare_over_builds(some, fmean, list) for some in (values, values[:15]))
+    assert of_six is not None and of_five is not None
+    assert [(made.is_of_builds, made.n) for made in (of_six, of_five)] == [(True, 6), (False, 15)]
+    assert compare_over_builds([], fmean, list) is None
 
 
 def test_how_many_pairs_a_confidence_needs() -> None:

@@ -5,7 +5,7 @@ from math import comb
 
 import pytest
 
-from pinchpoint.run.interleaved import CERTAIN, Gain, turned, wealth
+from pinchpoint.stats.paired import CERTAIN, Gain, turned, wealth
 
 
 def test_wealth_is_the_mixture_of_bets_between_a_half_and_one():
