@@ -13,7 +13,7 @@ from typing import ClassVar
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Command, Namespace, TextFile
 from pinchpoint.dut import checks
-from pinchpoint.dut.attach import by_veth, engine_links, foundation, veths
+from pinchpoint.dut.attach import by_veth, engine_links, foundation, trunk, veths
 from pinchpoint.dut.device import Attachment, Bench, Device, Live, Pages, RawScenario, Seen, between
 from pinchpoint.dut.places import Places
 from pinchpoint.host.interface import PROC, CommandFailed, Host
@@ -95,7 +95,8 @@ def ports(scenario: Scenario, places: Places, pages: Pages) -> list[AnyResource]
     """The device's namespace with its ports, their softirqs steered to its CPUs."""
     joined = [*foundation(places, pages), Namespace(places.dut_netns), *veths(scenario, places)]
     cpus = _cpus(scenario)
-    return [*joined, *(steer([port.name for port in scenario.ports], cpus, places, "rps_cpus") if cpus else ())]
+    names = [trunk(scenario, port) for port in scenario.ports]
+    return [*joined, *(steer(names, cpus, places, "rps_cpus") if cpus else ())]
 
 
 def _cpus(scenario: Scenario) -> tuple[int, ...]:
@@ -260,7 +261,7 @@ class KernelLive(Live):
         """Where the softirqs of each port run. Raises BenchError where they run elsewhere."""
         host, cpus, settings = self.places.host, _cpus(self._scenario), dict[str, str]()
         for port in self._scenario.ports if cpus else ():
-            settings |= steered(host, self.places.dut_netns, port.name, cpus)
+            settings |= steered(host, self.places.dut_netns, trunk(self._scenario, port), cpus)
         return settings | backlog_of(host)
 
 

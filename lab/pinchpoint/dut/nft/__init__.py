@@ -52,7 +52,7 @@ def _prefix() -> Kind:
     return Kind('an IPv4 prefix like "10.0.0.0/24"', read, schema=kinds.full("[0-9./]+"))
 
 
-_OPTIONS = (Option.LOCAL_PORTS, Option.OPENING_S, Option.ESTABLISHED_S, Option.CLOSED_S)
+_OPTIONS = (Option.LOCAL_PORTS, Option.OPENING_S, Option.ESTABLISHED_S, Option.CLOSED_S, Option.VLAN)
 KEYS: Final = Keys(
     cabled=lambda _: True,
     dut=(
