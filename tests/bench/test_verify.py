@@ -106,6 +106,7 @@ def test_backends_get_the_client_in_a_proxy_header(tmp_path, kind, form):
     assert notes["payload intact"].startswith("0 answers")
 
 
+@pytest.mark.needs("vlan")
 @pytest.mark.parametrize("kind", ["nft", "haproxy", "nginx", "envoy"])
 def test_frames_of_a_service_may_have_tags(tmp_path, kind):
     local = 'local = "10.1.0.240"\n' if kind == "envoy" else FULL_NAT

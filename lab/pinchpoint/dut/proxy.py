@@ -140,6 +140,7 @@ class ProxyDevice(Device):
         """The program, and what a namespace with a proxy is made with."""
         yield from self.probes(host)
         yield descriptors(host, spec(scenario).descriptors)
+        yield from softirq.tags(scenario, host)
 
     def probes(self, host: Host, guest: Guest | None = None) -> Iterator[Probe]:
         """What the bench of a proxy is made and read with."""

@@ -6,7 +6,7 @@ are forwarded there, and cross the second veth link there too. `/proc/net/softne
 both links, and those of every other interface of the host.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import ClassVar
 
@@ -82,6 +82,16 @@ def steering(host: Host, guest: Guest | None = None) -> Probe:
     there = host.exists(steering_file("lo"))
     detail = "there" if there else "this kernel has no rps_cpus: softirqs would run on the engine's CPU"
     return Probe("receive packet steering", there, detail, "boot a kernel with CONFIG_SMP and CONFIG_RPS")
+
+
+def tags(scenario: Scenario, host: Host) -> Iterator[Probe]:
+    """Whether the kernel has VLAN interfaces, where frames of the service have tags."""
+    if not (scenario.service and scenario.service.vlan):
+        return
+    # None: its configuration cannot be read.
+    there = any(is_configured(host, f"CONFIG_VLAN_8021Q={how}") is not False for how in "ym")
+    detail = "there" if there else "this kernel was built without CONFIG_VLAN_8021Q"
+    yield Probe("VLAN interfaces", there, detail, "leave out service.vlan, or boot a kernel that has them")
 
 
 def cpu_mask(cpus: Sequence[int]) -> str:

@@ -1,5 +1,6 @@
 """Proxies: what is planned for a service, what their programs' answers and logs are read as."""
 
+import gzip
 import json
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from support import scenario_of, served_text
 
 from pinchpoint.bench.resource import Command, Daemon, TextFile, Veth
-from pinchpoint.dut import envoy, haproxy, nginx, program, proxy, registry
+from pinchpoint.dut import envoy, haproxy, nginx, program, proxy, registry, softirq
 from pinchpoint.dut.device import Pages
 from pinchpoint.dut.places import Places
 from pinchpoint.dut.program import LogTail
@@ -233,6 +234,25 @@ def test_with_tags_each_port_is_a_vlan_interface_above_the_pair(kind):
     for netns in ("pp-b1-dut", "pp-b1-gen"):
         assert (netns, "ip link add link left.t name left up type vlan id 100") in commands
     assert any(words.endswith("/net/left.t/queues/rx-0/rps_cpus") for _, words in commands)
+
+
+class Built(Local):
+    """A kernel with this in its configuration."""
+
+    def __init__(self, line):
+        self.line = line
+
+    def read_bytes(self, _path, _offset=0):
+        return gzip.compress(f"{self.line}\n".encode())
+
+
+@pytest.mark.parametrize(
+    ("line", "is_there"),
+    [("CONFIG_VLAN_8021Q=m", True), ("CONFIG_VLAN_8021Q=y", True), ("# CONFIG_VLAN_8021Q is not set", False)],
+)
+def test_tags_need_a_kernel_with_vlan_interfaces(line, is_there):
+    assert [probe.ok for probe in softirq.tags(with_service("nginx", "vlan = 7"), Built(line))] == [is_there]
+    assert not list(softirq.tags(read("nginx"), Built(line)))
 
 
 def test_haproxy_follows_the_service():

@@ -355,7 +355,8 @@ class NftDevice(softirq.KernelDevice):
     def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """Its programs, and a kernel with nf_tables; a guest's only where there are rules."""
         has_rules = bool(dut_of(scenario, NftDut).rules or scenario.service)
-        return _needs(host, scenario.guest, has_rules=has_rules, balances=scenario.service is not None)
+        yield from _needs(host, scenario.guest, has_rules=has_rules, balances=scenario.service is not None)
+        yield from softirq.tags(scenario, host)
 
     def probes(self, host: Host, guest: Guest | None = None) -> Iterator[Probe]:
         """What a table with rules needs."""

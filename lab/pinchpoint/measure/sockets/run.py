@@ -93,8 +93,9 @@ _KINDS: dict[str, Literal["stream", "rr", "crr"]] = {
 _OF_SERVICE: Final = Computed("with a [service] the port of its clients, of its backends; else it must be there")
 
 SOCKETS: Final = Table("sockets",
-    "A workload over kernel sockets between two hosts, or through a [service]. `bandwidth`: bytes from client to server as fast as they go. "
-    "`rr`: requests and responses over standing connections. `crr`: a connection for each request.", (
+    "A workload over kernel sockets between two hosts, or between the clients and the backends of a [service]. "
+    "`bandwidth`: bytes from client to server as fast as they go. `rr`: requests and responses over standing "
+    "connections. `crr`: a connection for each request.", (
     Key("client", kinds.port_name(), "The host that connects.", _OF_SERVICE),
     Key("server", kinds.port_name(), "The host that accepts.", _OF_SERVICE),
     Key("transport", kinds.word("tcp", "udp"),
