@@ -20,6 +20,7 @@ from pinchpoint.dut import vm
 from pinchpoint.engine import process
 from pinchpoint.host.guest_kernels import KERNELS, booted, releases
 from pinchpoint.host.local import Local
+from pinchpoint.observe.cpu import is_configured
 
 BOOT_S = 120.0
 HUGEPAGES = 1300  # of two switches at once, and their engine
@@ -106,6 +107,12 @@ def dpvs():
     return "" if os.environ.get("PINCHPOINT_DPVS") else "PINCHPOINT_DPVS names no folder with a build of DPVS"
 
 
+def vlan():
+    """Why no interface has tags."""
+    built = [is_configured(Local(), f"CONFIG_VLAN_8021Q={how}") for how in "ym"]
+    return "this kernel was built without CONFIG_VLAN_8021Q" if built == [False, False] else ""
+
+
 PROBES = {
     "CPUs 0 and 1": lambda: detail([requirements.cpus(Local(), (0, 1), 2)]),
     "dpdk": lambda: backend("dpdk") or memory(),
@@ -127,6 +134,7 @@ PROBES = {
     "nginx": lambda: program("nginx"),
     "envoy": lambda: "" if importlib.util.find_spec("envoy") or shutil.which("envoy") else "not installed",
     "dpvs": dpvs,
+    "vlan": vlan,
     "ray": lambda: package("ray", "campaign"),
 }
 

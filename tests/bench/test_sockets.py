@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from bench_tools import run, start, wait_for
+from serving_tools import FULL_NAT, served
 
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.store.folder import RunFolder
@@ -164,3 +165,34 @@ def test_ctrl_c_ends_a_window_before_its_time_and_resume_makes_only_what_is_miss
     measurements = RunFolder.open(folder).read_measurements()
     assert measurements[: len(first)] == first
     assert len({measurement.id for measurement in measurements}) == len(measurements)
+
+
+OF_SERVICE = "[sockets]\nconnections = 4\nwarm_up_s = 0.2\nduration_s = 0.5\nrepeats = 1\ntimeout_s = 5\n"
+
+
+@pytest.mark.parametrize("kind", ["nft", "haproxy", "nginx"])
+@pytest.mark.parametrize(
+    ("measure", "figure", "least"), [("bandwidth", "goodput", 1e6), ("rr", "transactions", 10), ("crr", "transactions", 10)]
+)
+def test_kernel_sockets_are_the_ends_of_a_service(nothing_left, tmp_path, kind, measure, figure, least):
+    text = served(kind, f'{FULL_NAT}closes = "backend"', measure=measure, tables=OF_SERVICE, backends=2)
+    (path := tmp_path / f"{measure}.toml").write_text(text)
+    result, measurements = ran(path, tmp_path / "runs")
+    assert values(result)[figure] > least
+    assert result["verdict"]["evidence"]
+    (pair,) = measurements[-1].account["pairs"]
+    assert pair["target"] == "10.0.0.100:80"
+    assert pair["runs"][0]["failed"] in (None, 0)
+
+
+def test_a_service_that_drops_every_connection_is_the_benchs_fault(nothing_left, tmp_path):
+    rules = """rules = '''
+table ip hole {
+  chain prerouting { type filter hook prerouting priority raw; policy accept; tcp dport 80 drop; }
+}
+'''"""
+    text = served("nft", measure="rr", dut=rules, tables=OF_SERVICE.replace("timeout_s = 5", "timeout_s = 1"), backends=2)
+    (path := tmp_path / "hole.toml").write_text(text)
+    done = run("run", path, "--out", tmp_path / "runs")
+    assert done.returncode == 4, done.stderr
+    assert 'measure = "verify" shows what the service does' in done.stderr

@@ -95,6 +95,26 @@ def test_weights_are_followed(tmp_path, kind):
     assert busiest["value"] == pytest.approx(0.6, abs=0.05)
 
 
+@pytest.mark.parametrize(("kind", "form"), [("haproxy", "v1"), ("haproxy", "v2"), ("nginx", "v1")])
+def test_backends_get_the_client_in_a_proxy_header(tmp_path, kind, form):
+    (path := tmp_path / "header.toml").write_text(served(kind, f'{FULL_NAT}proxy_protocol = "{form}"', tables=VERIFY))
+    done = run("run", path, "--out", tmp_path / "runs", "--json")
+    assert done.returncode == 0, done.stderr
+    (scenario,) = json.loads(done.stdout)["scenarios"]
+    notes = {metric["name"]: metric["note"] for metric in scenario["metrics"]}
+    assert notes["PROXY header"] == "150 of 150 answers name the client"
+    assert notes["payload intact"].startswith("0 answers")
+
+
+@pytest.mark.needs("vlan")
+@pytest.mark.parametrize("kind", ["nft", "haproxy", "nginx", "envoy"])
+def test_frames_of_a_service_may_have_tags(tmp_path, kind):
+    local = 'local = "10.1.0.240"\n' if kind == "envoy" else FULL_NAT
+    (path := tmp_path / "tagged.toml").write_text(served(kind, f"{local}vlan = 100", tables=VERIFY))
+    done = run("run", path, "--out", tmp_path / "runs", "--json")
+    assert done.returncode == 0, done.stderr
+
+
 def test_an_unfair_scheduler_is_named_and_the_exit_status_says_so(tmp_path):
     done, told = verified(tmp_path, FULL_NAT, ALL_TO_ONE)
     assert done.returncode == 1

@@ -102,7 +102,8 @@ pub struct Workload {
     /// Addresses the client sends from, taken in turn by connections (`rr`,
     /// `stream`) or transactions (`crr`); none: the kernel chooses.
     pub sources: Vec<IpAddr>,
-    /// Address the server listens on; none: 127.0.0.1.
+    /// Address the server listens on; none: 127.0.0.1. All of them only in a
+    /// named namespace, with `target`.
     pub listen: Option<IpAddr>,
     /// Port the server listens on; 0: the kernel chooses.
     pub port: u16,
@@ -287,7 +288,9 @@ impl Workload {
 
     fn check_addresses(&self) -> Result<(), Failure> {
         let listen = self.listen_address();
-        if listen.is_unspecified() || listen.is_multicast() {
+        // Behind a balancer a namespace of its own has the addresses of all backends.
+        let has_all = self.target.is_some() && self.server.netns.is_some();
+        if listen.is_multicast() || listen.is_unspecified() && !has_all {
             let what = format!("expected one address of the server's namespace, got {listen}");
             return Err(Failure::invalid("listen", what));
         }

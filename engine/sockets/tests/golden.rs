@@ -137,6 +137,20 @@ fn a_value_that_cannot_be_met_is_refused_by_its_key() {
 }
 
 #[test]
+fn a_server_has_all_addresses_only_of_a_named_namespace_and_behind_a_target() {
+    let mut request = request();
+    request["listen"] = json!("0.0.0.0");
+    request["target"] = json!("10.0.0.100:80");
+    let read = |request: &Value| -> SocketsRequest {
+        serde_json::from_value(request.clone()).unwrap()
+    };
+    read(&request).workload().unwrap();
+    request["server"]["netns"] = Value::Null;
+    let failure = read(&request).workload().unwrap_err();
+    assert!(failure.message.starts_with("listen: "), "{failure:?}");
+}
+
+#[test]
 fn a_thread_that_moves_has_its_core_among_its_cores() {
     for side in ["client", "server"] {
         let place = json!({"netns": "lab-a", "core": 2, "cpus": [0, 1]});

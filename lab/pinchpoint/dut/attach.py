@@ -54,11 +54,26 @@ def veths(scenario: Scenario, places: Places) -> list[AnyResource]:
     return [Namespace(places.engine_netns), *pairs] if pairs else []
 
 
+def trunk(scenario: Scenario, port: Port) -> str:
+    """The interface that has a port's frames with their tags, at either end; without tags the port itself."""
+    return f"{port.name}.t" if scenario.service and scenario.service.vlan else port.name
+
+
+def _tagged(scenario: Scenario, places: Places, port: Port) -> list[AnyResource]:
+    """The port at both ends as a VLAN interface above the pair (ip-link(8)); nothing where frames have no tags."""
+    if not (scenario.service and scenario.service.vlan):
+        return []
+    words = ("ip", "link", "add", "link", trunk(scenario, port), "name", port.name, "up", "type", "vlan", "id")
+    return [Command((*words, str(scenario.service.vlan)), netns) for netns in (places.dut_netns, places.engine_netns)]
+
+
 def _ends(scenario: Scenario, places: Places, port: Port) -> list[AnyResource]:
     size = mtu(scenario)
-    link = scenario.link(port)
+    link, name = scenario.link(port), trunk(scenario, port)
     if not link.device.interface:
-        pair = Veth(port.name, places.dut_netns, port.name, places.engine_netns, size, port.queues)
+        pair = Veth(name, places.dut_netns, name, places.engine_netns, size, port.queues)
+        if tagged := _tagged(scenario, places, port):
+            return [pair, *tagged]
         if scenario.engine.backend != "xdp_live":
             return [pair]
         # An end takes frames of XDP programs only where it polls, as for GRO (`veth_xdp_xmit` of the kernel).

@@ -193,7 +193,7 @@ def _moved(scenario: Scenario, topology: Topology, device: Device, open_ends: Co
     """`open_ends`: those whose CPUs the scenario leaves to the machine."""
     if scenario.numa is NumaPlacement.ANY:
         return scenario, {}
-    if isinstance(scenario.measure, Between):
+    if isinstance(scenario.measure, Between) and scenario.hosts:  # else they are ends of a service, at the engine's
         return _moved_hosts(scenario, scenario.measure, topology, device, open_ends)
     engine, dut = place(scenario.numa, topology, (scenario.engine.cpus, scenario.dut.cpus))
     _refuse_shared(scenario, topology, dut, {"engine": (scenario.engine.cpus, engine)})

@@ -50,12 +50,12 @@ KEYS = (
         "net.ipv4.tcp_max_syn_backlog of the namespace.", 4096),
 )  # fmt: skip
 ACTIONS = {RELOAD: "it loads its configuration again, while the processes before serve the connections that they have"}
-OPTIONS = (Option.LOCAL_PORTS, Option.MAX_CONNECTIONS, Option.ESTABLISHED_S)
+OPTIONS = (Option.LOCAL_PORTS, Option.MAX_CONNECTIONS, Option.ESTABLISHED_S, Option.VLAN)
 SERVICES = Services(
     BY_TUPLE, (Mode.FULL_NAT,), OPTIONS, is_required=True, terminates=True, families=tuple(Family)
 )  # fmt: skip
-CONFIGURED = replace(SERVICES, schedulers=tuple(Scheduler), options=(*OPTIONS, Option.HEALTH_S), has_weights=True,
-    most_virtual=SPARE_DESCRIPTORS // 2)  # fmt: skip
+CONFIGURED = replace(SERVICES, schedulers=tuple(Scheduler), has_weights=True, most_virtual=SPARE_DESCRIPTORS // 2,
+    options=(*OPTIONS, Option.HEALTH_S, Option.PROXY_PROTOCOL))  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -140,6 +140,7 @@ class ProxyDevice(Device):
         """The program, and what a namespace with a proxy is made with."""
         yield from self.probes(host)
         yield descriptors(host, spec(scenario).descriptors)
+        yield from softirq.tags(scenario, host)
 
     def probes(self, host: Host, guest: Guest | None = None) -> Iterator[Probe]:
         """What the bench of a proxy is made and read with."""

@@ -22,10 +22,14 @@ class Option(StrEnum):
     ESTABLISHED_S = "established_s"
     CLOSED_S = "closed_s"
     HEALTH_S = "health_s"
+    PROXY_PROTOCOL = "proxy_protocol"
+    VLAN = "vlan"
 
 
-TRACKING: Final = tuple(option for option in Option if option is not Option.HEALTH_S)
-"""What bounds connections; a balancer that is no program checks no backend."""
+TRACKING: Final = (
+    Option.LOCAL_PORTS, Option.MAX_CONNECTIONS, Option.OPENING_S, Option.ESTABLISHED_S, Option.CLOSED_S,
+)  # fmt: skip
+"""What bounds connections."""
 
 
 class Reconfiguration(StrEnum):

@@ -6,14 +6,14 @@ are forwarded there, and cross the second veth link there too. `/proc/net/softne
 both links, and those of every other interface of the host.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import ClassVar
 
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Command, Namespace, TextFile
 from pinchpoint.dut import checks
-from pinchpoint.dut.attach import by_veth, engine_links, foundation, veths
+from pinchpoint.dut.attach import by_veth, engine_links, foundation, trunk, veths
 from pinchpoint.dut.device import Attachment, Bench, Device, Live, Pages, RawScenario, Seen, between
 from pinchpoint.dut.places import Places
 from pinchpoint.host.interface import PROC, CommandFailed, Host
@@ -84,6 +84,16 @@ def steering(host: Host, guest: Guest | None = None) -> Probe:
     return Probe("receive packet steering", there, detail, "boot a kernel with CONFIG_SMP and CONFIG_RPS")
 
 
+def tags(scenario: Scenario, host: Host) -> Iterator[Probe]:
+    """Whether the kernel has VLAN interfaces, where frames of the service have tags."""
+    if not (scenario.service and scenario.service.vlan):
+        return
+    # None: its configuration cannot be read.
+    there = any(is_configured(host, f"CONFIG_VLAN_8021Q={how}") is not False for how in "ym")
+    detail = "there" if there else "this kernel was built without CONFIG_VLAN_8021Q"
+    yield Probe("VLAN interfaces", there, detail, "leave out service.vlan, or boot a kernel that has them")
+
+
 def cpu_mask(cpus: Sequence[int]) -> str:
     """CPUs as the kernel writes them: hexadecimal, 32 bits to a group, e.g. `1,00000000` for CPU 32."""
     bits = sum(1 << cpu for cpu in set(cpus))
@@ -95,7 +105,8 @@ def ports(scenario: Scenario, places: Places, pages: Pages) -> list[AnyResource]
     """The device's namespace with its ports, their softirqs steered to its CPUs."""
     joined = [*foundation(places, pages), Namespace(places.dut_netns), *veths(scenario, places)]
     cpus = _cpus(scenario)
-    return [*joined, *(steer([port.name for port in scenario.ports], cpus, places, "rps_cpus") if cpus else ())]
+    names = [trunk(scenario, port) for port in scenario.ports]
+    return [*joined, *(steer(names, cpus, places, "rps_cpus") if cpus else ())]
 
 
 def _cpus(scenario: Scenario) -> tuple[int, ...]:
@@ -260,7 +271,7 @@ class KernelLive(Live):
         """Where the softirqs of each port run. Raises BenchError where they run elsewhere."""
         host, cpus, settings = self.places.host, _cpus(self._scenario), dict[str, str]()
         for port in self._scenario.ports if cpus else ():
-            settings |= steered(host, self.places.dut_netns, port.name, cpus)
+            settings |= steered(host, self.places.dut_netns, trunk(self._scenario, port), cpus)
         return settings | backlog_of(host)
 
 

@@ -69,7 +69,7 @@ def check(raw: RawScenario, device: Device) -> None:
     if guest.get("when") is When.NEEDED and device.why_no_guest(raw.dut):
         guest.clear()
         return
-    needs_ends = bool(raw.measure and issubclass(raw.measure, Between))
+    needs_ends = bool(raw.measure and issubclass(raw.measure, Between) and not raw.tables.get("service"))
     guest.setdefault("holds", Holds.BENCH if needs_ends else Holds.DEVICE)
     _check_kernel(raw)
     if why := device.why_no_guest(raw.dut):

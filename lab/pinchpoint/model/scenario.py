@@ -13,6 +13,7 @@ from pinchpoint.model.service import Backend as Backend
 from pinchpoint.model.service import Closer as Closer
 from pinchpoint.model.service import Family as Family
 from pinchpoint.model.service import Mode as Mode
+from pinchpoint.model.service import ProxyHeader as ProxyHeader
 from pinchpoint.model.service import Scheduler as Scheduler
 from pinchpoint.model.service import Transport as Transport
 from pinchpoint.model.service import weights as weights
@@ -135,6 +136,8 @@ class Service:
     health_s: float | None = None  # how often the balancer checks its backends; None: never
     closes: Closer = Closer.CLIENT
     transport: Transport = Transport.TCP
+    proxy_protocol: ProxyHeader | None = None  # the header that backends get first; None: none
+    vlan: int | None = None  # the tag of every frame at both ports; None: none
 
     @property
     def virtual_count(self) -> int:

@@ -37,6 +37,13 @@ class Transport(StrEnum):
     UDP = "udp"
 
 
+class ProxyHeader(StrEnum):
+    """The form of the PROXY protocol's header, in which a proxy tells a backend its client."""
+
+    TEXT = "v1"
+    BINARY = "v2"
+
+
 class Mode(StrEnum):
     """What a balancer rewrites."""
 

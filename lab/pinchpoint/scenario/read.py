@@ -73,10 +73,11 @@ def scenario_of(source: Source) -> Scenario | None:
     _check_hosts(source, arrays["host"])
     own = measure.table(device.keys).name if measure else ""
     if measure:
-        own_streams = not tables["service"]  # others follow from the service
-        needed(source, {key: n for key, n in measure.needs.items() if own_streams or key != "stream"}, arrays)
+        followed = ("stream", "host") if tables["service"] else ()  # from the service
+        needed(source, {key: n for key, n in measure.needs.items() if key not in followed}, arrays)
         stream_keys.check_paced(source, arrays["stream"], measure)
-        measure.check(source, tables[own], arrays, device.keys)
+        ends = {**arrays, "host": arrays["port"]} if tables["service"] else arrays
+        measure.check(source, tables[own], ends, device.keys)
         service_keys.check_pool(source, measure, tables[own], tables["service"], arrays["backend"])
     raw = RawScenario(source, measure.made if measure else None, dut, arrays["port"], arrays["host"], arrays, tables)
     made = device.read(raw)

@@ -22,15 +22,15 @@ from pinchpoint.model.scenario import (
     Established,
     Family,
     Mode,
+    ProxyHeader,
     Range,
     Scheduler,
     Segment,
     Service,
     Transport,
 )
+from pinchpoint.scenario.service_ends import SOCKETS, ByTable, check_header, check_sockets, check_tags, is_v6
 
-ByTable = Mapping[str, Values]
-"""The values of tables by their names."""
 SERVED: Final = tuple(measure.name for measure in measures.measures() if measure.is_served)
 """The measures that open connections to a service."""
 CHECKED: Final = ("verify", "change")
@@ -88,17 +88,21 @@ SERVICE: Final = Table(
         Key("closes", kinds.word(*Closer),
             "Which side closes a connection first: the client once it has its last answer, or the backend with that. A "
             "proxy whose backends close first keeps no port in TIME-WAIT.", Closer.CLIENT.value),
+        Key("proxy_protocol", kinds.word(*ProxyHeader),
+            "The header of the PROXY protocol in which the device tells a backend its client, as text or binary. "
+            "`verify` compares it with the client.", Unset("no header")),
+        Key("vlan", kinds.integer(1, 4094),
+            "The tag (802.1Q) of every frame at both ports: each end of the veth pair has a VLAN interface, which is "
+            "the port.", Unset("no tags")),
         Key("client_port", kinds.port_name(), "The [[port]] behind which the clients are.", Computed("the first")),
         Key("server_port", kinds.port_name(), "The [[port]] behind which the backends are.", Computed("the second")),
     ),
     measures=SERVED,
-    also=THROUGH,
+    also=(*THROUGH, *SOCKETS),
 )  # fmt: skip
 NOT_MEASURED: Final[Mapping[str, str]] = {
     "service.protocol": 'write service.transport = "udp" for requests and answers by UDP',
     "service.tls": "the engine has no TLS: it measures the connections below it",
-    "service.proxy_protocol": "the engine's backends do not read it",
-    "service.vlan": "the engine's connections have no tags",
     "service.timestamps": "the engine's segments have no TCP time stamps",
     "service.tcp_tw_reuse": "sysctls of TIME-WAIT are recorded, not set; service.closes says which side has it",
 }
@@ -127,7 +131,7 @@ BACKEND: Final = Table(
     ),
     at_most=256,
     measures=SERVED,
-    also=THROUGH,
+    also=(*THROUGH, *SOCKETS),
 )  # fmt: skip
 
 
@@ -145,9 +149,15 @@ def check(source: Source, device: Device, tables: ByTable, arrays: Arrays) -> No
     _check_virtual(source, device, measure, service)
     _check_shares(source, device, service, arrays["backend"])
     _check_beside(source, measure, service)
+    check_header(source, measure, tables)
+    check_tags(source, tables, arrays["port"])
+    if measure in THROUGH and service.get("vlan") is not None:
+        source.problem(("service", "vlan"), f'expected none with measure = "{measure}", whose frames have no tags')
     if measure in THROUGH:
         _check_standing(source, device, measure, tables, arrays)
     _check_ports(source, service, arrays["port"])
+    if measure in SOCKETS:
+        check_sockets(source, measure, tables, arrays)
     mode = service.get("mode")
     _check_local(source, service)
     _check_families(source, device, service, arrays["backend"])
@@ -225,6 +235,7 @@ def _check_virtual(source: Source, device: Device, measure: str, service: Values
         return
     one = f'with mode = "{Mode.DIRECT}"' if service.get("mode") == Mode.DIRECT else ""
     one = f'with measure = "{measure}", whose frames are all for one' if measure in THROUGH else one
+    one = f'with measure = "{measure}", whose clients connect to one' if measure in SOCKETS else one
     if one or count > can.most_virtual:
         several = ", ".join(kind for kind in registry.kinds() if _services(kind).most_virtual > 1)
         most = f"at most {units.counted(can.most_virtual, 'virtual server')} of {device.kind}; {several} have several"
@@ -341,8 +352,10 @@ def _check_programs(source: Source, measure: str, service: Values) -> None:
     if service.get("mode") == Mode.DIRECT:
         problem = f'expected false with mode = "{Mode.DIRECT}": real servers have no way to the client past the device'
         source.problem((measure, "programs"), problem)
-    if _is_v6(service):
+    if is_v6(service):
         source.problem((measure, "programs"), "expected false with a service of IPv6: the engine verifies it")
+    if service.get("proxy_protocol") is not None:
+        source.problem((measure, "programs"), "expected false with service.proxy_protocol: real servers read no header")
 
 
 def _check_standing(source: Source, device: Device, measure: str, tables: ByTable, arrays: Arrays) -> None:
@@ -352,7 +365,7 @@ def _check_standing(source: Source, device: Device, measure: str, tables: ByTabl
         why = f"{device.kind} ends each connection and opens one of its own, so that no frame passes through it"
         source.mismatch(("measure",), f"{of_connections}: {why}", measure)
     needed(source, {"backend": 1}, arrays)
-    if _is_v6(tables["service"]):
+    if is_v6(tables["service"]):
         expected = f"{of_connections} with a service of IPv6: the frames of others are IPv4"
         source.mismatch(("measure",), expected, measure)
     if arrays["stream"]:
@@ -374,7 +387,7 @@ def streams(tables: ByTable) -> list[Element]:
     needs = {"address", "port", "clients", "client_ports", "client_port", "server_port"}
     if not (needs <= service.keys() and {"connections", "frame_bytes"} <= established.keys()):
         return []
-    if _is_v6(service):  # refused
+    if is_v6(service):  # refused
         return []
     clients, ports, count = service["clients"], service["client_ports"], established["connections"]
     values: Values = {
@@ -393,11 +406,6 @@ def streams(tables: ByTable) -> list[Element]:
         "segment": _EXPECTED,
     }
     return [Element(("established",), values, {})]
-
-
-def _is_v6(service: Values) -> bool:
-    virtual = service.get("address")
-    return virtual is not None and addresses.is_v6(virtual.as_addresses())
 
 
 def established_of(tables: ByTable) -> Established | None:

@@ -1,5 +1,6 @@
 """Proxies: what is planned for a service, what their programs' answers and logs are read as."""
 
+import gzip
 import json
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -10,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import scenario_of, served_text
 
-from pinchpoint.bench.resource import Command, Daemon, TextFile
-from pinchpoint.dut import envoy, haproxy, nginx, program, proxy, registry
+from pinchpoint.bench.resource import Command, Daemon, TextFile, Veth
+from pinchpoint.dut import envoy, haproxy, nginx, program, proxy, registry, softirq
 from pinchpoint.dut.device import Pages
 from pinchpoint.dut.places import Places
 from pinchpoint.dut.program import LogTail
@@ -207,6 +208,51 @@ def test_haproxy_has_a_line_for_each_local_address_and_backend_and_neighbours_di
         ("10.1.0.1:80", "10.1.0.241"),
         ("10.1.0.2:80", "10.1.0.241"),
     ]
+
+
+@pytest.mark.parametrize(("form", "word"), [("v1", "send-proxy"), ("v2", "send-proxy-v2")])
+def test_haproxy_sends_every_backend_the_header_of_the_service(form, word):
+    lines = [line.split() for line in config(with_service("haproxy", f'proxy_protocol = "{form}"')).splitlines()]
+    sends = [word in words for words in lines if words[0] == "server"]
+    assert len(sends) == 2 and all(sends)
+    assert "send-proxy" not in config(read("haproxy"))
+
+
+def test_nginx_sends_the_header_of_the_service():
+    assert "proxy_protocol on;" in config(with_service("nginx", 'proxy_protocol = "v1"'))
+    assert "proxy_protocol" not in config(read("nginx"))
+
+
+@pytest.mark.parametrize("kind", PROXIES)
+def test_with_tags_each_port_is_a_vlan_interface_above_the_pair(kind):
+    planned = plan(with_service(kind, "vlan = 100"))
+    assert [(pair.name, pair.peer) for pair in planned if isinstance(pair, Veth)] == [
+        ("left.t", "left.t"),
+        ("right.t", "right.t"),
+    ]
+    commands = [(resource.netns, " ".join(resource.argv)) for resource in planned if isinstance(resource, Command)]
+    for netns in ("pp-b1-dut", "pp-b1-gen"):
+        assert (netns, "ip link add link left.t name left up type vlan id 100") in commands
+    assert any(words.endswith("/net/left.t/queues/rx-0/rps_cpus") for _, words in commands)
+
+
+class Built(Local):
+    """A kernel with this in its configuration."""
+
+    def __init__(self, line):
+        self.line = line
+
+    def read_bytes(self, _path, _offset=0):
+        return gzip.compress(f"{self.line}\n".encode())
+
+
+@pytest.mark.parametrize(
+    ("line", "is_there"),
+    [("CONFIG_VLAN_8021Q=m", True), ("CONFIG_VLAN_8021Q=y", True), ("# CONFIG_VLAN_8021Q is not set", False)],
+)
+def test_tags_need_a_kernel_with_vlan_interfaces(line, is_there):
+    assert [probe.ok for probe in softirq.tags(with_service("nginx", "vlan = 7"), Built(line))] == [is_there]
+    assert not list(softirq.tags(read("nginx"), Built(line)))
 
 
 def test_haproxy_follows_the_service():

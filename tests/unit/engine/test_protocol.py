@@ -242,6 +242,10 @@ def test_the_schema_refuses_workloads_that_cannot_be(number, key, value):
     assert not VALIDATOR.is_valid(message)
 
 
+def test_behind_a_target_a_server_may_have_all_addresses():
+    VALIDATOR.validate(lines("sockets")[0] | {"listen": "0.0.0.0", "target": "10.0.0.100:80"})
+
+
 def test_a_datagram_of_a_workload_fits_ipv4():
     message = lines("sockets")[0] | {"request_bytes": 65508}
     VALIDATOR.validate(message)

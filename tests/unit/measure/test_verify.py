@@ -16,7 +16,7 @@ from pinchpoint.measure.verify.turns import ONE_TURN, Dealing
 from pinchpoint.model.errors import EngineError
 from pinchpoint.model.hops import Place
 from pinchpoint.model.limits import Limit, Resource
-from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service
+from pinchpoint.model.scenario import Backend, Mode, ProxyHeader, Range, Scheduler, Service
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.scenario import parse as scenario_of
 
@@ -107,6 +107,12 @@ def test_a_direct_return_has_no_segment_of_a_backend_in_the_device(through, retu
 )
 def test_what_the_service_does_wrong_is_named(changed, what):
     assert wrong(**changed) == [what]
+
+
+@pytest.mark.parametrize(("right", "other", "names"), [(300, 0, []), (299, 0, ["PROXY header"]), (0, 300, ["PROXY header"])])
+def test_where_a_proxy_sends_a_header_every_answer_has_to_name_the_client(right, other, names):
+    service = replace(SERVICE, proxy_protocol=ProxyHeader.TEXT)
+    assert wrong(service, toa_right=right, toa_wrong=other) == names
 
 
 @pytest.mark.parametrize(("turns", "names"), [(1, ["busiest backend"]), (2, [])])

@@ -10,6 +10,7 @@ from pinchpoint.dut.device import Attachment
 from pinchpoint.dut.ovs import balancing
 from pinchpoint.dut.places import Places
 from pinchpoint.host.local import Local
+from pinchpoint.measure import kernel_ends
 from pinchpoint.measure.verify import ends
 from pinchpoint.measure.verify.judged import Got, label, path, seen
 from pinchpoint.measure.verify.judged import program_checks as checks
@@ -99,10 +100,10 @@ class Commands(Local):
         return "02:00:00:00:00:aa\n" if argv[0] == "cat" else ""
 
 
-def _in_place(monkeypatch, service):
+def _in_place(monkeypatch, service, clients=1):
     """The commands until the ends are in the engine's place, and those that give all back."""
-    monkeypatch.setattr(ends, "create", lambda resource, machine: machine.ran.append((None, f"add {resource.name}")))
-    monkeypatch.setattr(ends, "remove", lambda resource, machine: machine.ran.append((None, f"delete {resource.name}")))
+    monkeypatch.setattr(kernel_ends, "create", lambda resource, machine: machine.ran.append((None, f"add {resource.name}")))
+    monkeypatch.setattr(kernel_ends, "remove", lambda resource, machine: machine.ran.append((None, f"delete {resource.name}")))
     machine = Commands()
     places = Places("b", PurePosixPath("/run/b"), machine)
     attachments = {0: Attachment("af_packet", "clients", "engine"), 1: Attachment("af_packet", "servers", "engine")}
@@ -110,7 +111,7 @@ def _in_place(monkeypatch, service):
     ports = [SimpleNamespace(name="clients"), SimpleNamespace(name="servers")]
     scenario = SimpleNamespace(ports=ports)
     bench = SimpleNamespace(scenario=scenario, host=machine, setup=SimpleNamespace(places=places, bench=planned))
-    with ends.program_ends(bench, service) as names:
+    with kernel_ends.kernel_ends(bench, service, "verify.programs", clients) as names:
         before, machine.ran = machine.ran, []
     return names, before, machine.ran
 
@@ -143,8 +144,17 @@ def test_with_dnat_the_servers_know_the_client_behind_the_device(monkeypatch):
     assert f"ip -n {servers} {neighbour}" in [words for _, words in before]
 
 
+def test_clients_have_as_many_addresses_as_are_wanted(monkeypatch):
+    service = replace(SERVICE, mode=Mode.DNAT, local=None)
+    (client, servers), before, _ = _in_place(monkeypatch, service, clients=3)
+    told = [words for _, words in before]
+    for number in (1, 2, 3):
+        assert f"ip -n {client} address add 10.0.1.{number}/32 dev clients" in told
+        assert any(words.startswith(f"ip -n {servers} neighbour add 10.0.1.{number} lladdr") for words in told)
+
+
 def test_a_device_that_asks_nobody_finds_them_where_the_engine_was():
-    assert (balancing._CLIENTS_MAC, balancing._BACKENDS_MAC) == ends.MACS
+    assert (balancing._CLIENTS_MAC, balancing._BACKENDS_MAC) == kernel_ends.MACS
 
 
 def test_a_server_of_another_host_is_written_there(tmp_path):

@@ -6,8 +6,9 @@ import pytest
 
 from pinchpoint.dut import registry
 from pinchpoint.dut.nft import DEVICE
+from pinchpoint.measure.sockets.run import ANY, Ends, requests
 from pinchpoint.model.errors import InputError
-from pinchpoint.model.scenario import Backend, Established, Family, Mode, Range, Scheduler, Segment, Transport
+from pinchpoint.model.scenario import Backend, Established, Family, Mode, ProxyHeader, Range, Scheduler, Segment, Transport
 from pinchpoint.scenario import parse
 
 TEXT = """
@@ -340,3 +341,103 @@ def test_what_only_tcp_has_is_refused_over_udp(change, words):
 def test_client_port_0_is_refused():
     message = problem(("port = 80\n", 'port = 80\nclient_ports = "0-0"\n'))
     assert "service.client_ports: expected ports from 1 on" in message
+
+
+SOCKETS = [('"verify"\n', '"rr"\n'), ('"10.1.0.2"', '"10.1.0.2"\nport = 8080')]
+
+
+@pytest.mark.parametrize(("measure", "kind"), [("rr", "rr"), ("crr", "crr"), ("bandwidth", "stream")])
+def test_kernel_sockets_may_be_the_clients_and_the_backends_of_a_service(measure, kind):
+    scenario = read(('"verify"\n', f'"{measure}"\n[engine]\ncpus = [0, 2]\n'), SOCKETS[1])
+    assert (scenario.measure.client, scenario.measure.server) == ("left", "right")
+    (asked,) = requests(Ends.of(scenario), ("ns-left", "ns-right"), "m")
+    assert (asked.kind, asked.listen, asked.port, asked.target) == (kind, ANY, 8080, "10.0.0.100:80")
+    assert asked.sources == ("10.0.1.1", "10.0.1.2", "10.0.1.3", "10.0.1.4")
+    assert (asked.client.netns, asked.client.core, asked.server.netns, asked.server.core) == (
+        "ns-left",
+        0,
+        "ns-right",
+        2,
+    )
+    assert asked.close == "client"
+
+
+def test_of_kernel_sockets_the_side_closes_that_the_service_says():
+    scenario = read(*SOCKETS, ("port = 80\n", 'port = 80\ncloses = "backend"\n'))
+    (asked,) = requests(Ends.of(scenario), ("ns-left", "ns-right"), "m")
+    assert asked.close == "server"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (('"10.1.0.2"\nport = 8080', '"10.1.0.2"\nport = 8081'), "backend[2].port: expected 8080, as backend[1].port is"),
+        (('"10.0.0.100"', '"10.0.0.100-10.0.0.101"'), 'with measure = "rr", whose clients connect to one'),
+        (('"rr"\n', '"rr"\n[sockets]\nclient = "left"\n'), "sockets.client: expected none where there is a [service]"),
+        (
+            ('"rr"\n', '"rr"\n[sockets]\ntransport = "udp"\n'),
+            'sockets.transport: expected "tcp" where there is a [service] with measure = "rr", found "udp"',
+        ),
+        (("port = 80\n", 'port = 80\ntransport = "udp"\n'), 'service.transport: expected "tcp" with measure = "rr"'),
+        (('"10.0.1.1-10.0.1.4"', '"10.0.1.1-10.0.2.4"'), "service.clients: expected at most 256 addresses"),
+        (("port = 80\n", 'port = 80\nclient_ports = "2000-2999"\n'), "service.client_ports: expected none with measure"),
+        (('"nft"\n', '"haproxy"\n[[host]]\nname = "a"\naddress = "10.9.0.1/24"\ncpus = [0]\n'), "expected no [[host]]"),
+        (("port = 80\n", 'port = 80\nserver_port = "left"\n'), "service.server_port: expected a port other than"),
+    ],
+)
+def test_what_kernel_sockets_cannot_do_with_a_service_is_refused(change, words):
+    assert words in problem(*SOCKETS, change)
+
+
+def test_kernel_sockets_of_a_service_are_of_ipv4_and_answer_through_the_device():
+    assert 'service.address: expected IPv4 on both sides with measure = "rr"' in problem(SOCKETS[0], *V6)
+    assert 'service.mode: expected another with measure = "rr"' in problem(SOCKETS[0], *DIRECT, ("port = 8080\n", ""))
+
+
+def test_without_a_service_kernel_sockets_are_between_hosts_that_are_named():
+    with pytest.raises(InputError, match=r"sockets.client: missing; expected 1 to 10 letters"):
+        parse('measure = "rr"\n', "x.toml")
+
+
+@pytest.mark.parametrize(("kind", "form"), [("haproxy", "v1"), ("haproxy", "v2"), ("nginx", "v1")])
+def test_a_proxy_may_tell_backends_their_client(kind, form):
+    service = read(('"nft"', f'"{kind}"'), ("port = 80\n", f'port = 80\nproxy_protocol = "{form}"\n')).service
+    assert service is not None and service.proxy_protocol is ProxyHeader(form)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ([], "nft has no such setting; it can be set for haproxy, nginx"),
+        ([('"nft"', '"nginx"'), ('"v1"', '"v2"')], 'service.proxy_protocol: expected "v1" where dut.kind is "nginx"'),
+        (
+            [('"nft"', '"haproxy"'), ('"verify"\n', '"verify"\n[verify]\nprograms = true\n')],
+            "verify.programs: expected false with service.proxy_protocol",
+        ),
+        (
+            [('"nft"', '"haproxy"'), ('"verify"\n', '"connections"\n[connections]\nrequest_bytes = 1334\n')],
+            "connections.request_bytes: expected at most 1,333 with service.proxy_protocol",
+        ),
+        ([('"nft"', '"haproxy"'), *SOCKETS], 'service.proxy_protocol: expected none with measure = "rr"'),
+    ],
+)
+def test_a_header_that_nobody_sends_or_reads_is_refused(changes, words):
+    assert words in problem(("port = 80\n", 'port = 80\nproxy_protocol = "v1"\n'), *changes)
+
+
+TAGGED = ("port = 80\n", "port = 80\nvlan = 100\n")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ([('"nft"', '"dpvs"')], "dpvs has no such setting; it can be set for envoy, haproxy, nft, nginx"),
+        ([('"verify"', '"rates"')], 'service.vlan: expected none with measure = "rates", whose frames have no tags'),
+        ([('"left"', '"left"\ninterface = "eth9"')], "service.vlan: expected none with port[1].interface"),
+        ([('"verify"\n', '"verify"\n[guest]\nkernel = "qemu"\n')], "service.vlan: expected none with a [guest]"),
+        ([("vlan = 100", "vlan = 4095")], "service.vlan: expected a whole number from 1 to 4,094"),
+    ],
+)
+def test_tags_that_a_bench_has_not_are_refused(changes, words):
+    assert read(TAGGED).service.vlan == 100
+    assert words in problem(TAGGED, *changes)

@@ -48,9 +48,9 @@ pub struct Counts {
     pub wrong_payload: u64,
     /// Answers from another backend than that of the connection's first answer.
     pub wrong_backend: u64,
-    /// First answers whose TOA is the client's address and port.
+    /// First answers whose TOA, or PROXY header, is the client's address and port.
     pub toa_right: u64,
-    /// First answers whose TOA is another.
+    /// First answers where that is another.
     pub toa_wrong: u64,
     /// Segments to a server that did not fit the port's ring.
     pub unsent: u64,

@@ -13,6 +13,7 @@
 //! | [`answered`] | which backend answered them |
 //! | [`order`] | which backend each reached, in the order of opening |
 //! | [`client`] | opens connections and accounts for each |
+//! | `proxied` | the header in which a proxy tells a backend its client |
 //! | `reuse` | whether a backend cannot tell two of them apart |
 //! | [`server`] | answers every segment from the segment alone |
 //! | [`parts`] | the connections of one client on several cores |
@@ -41,6 +42,7 @@ pub mod outstanding;
 pub mod parts;
 pub mod payload;
 pub mod plan;
+mod proxied;
 mod reuse;
 pub mod samples;
 pub mod schedule;
@@ -56,6 +58,8 @@ mod datagram_tests;
 pub(crate) mod doubles;
 #[cfg(test)]
 mod property_tests;
+#[cfg(test)]
+mod proxied_tests;
 #[cfg(test)]
 mod segment_tests;
 #[cfg(test)]

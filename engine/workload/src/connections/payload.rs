@@ -3,8 +3,8 @@
 //! A request: the word `PPRQ`, its number in the connection, the backend that answered
 //! the one before, the connection's number and its tag. An answer: `PPAN`, the same
 //! four, then who answers and whom it saw: the backend's number, the source port and
-//! address of the segment, and a flag, port and address of its TOA option. Addresses have
-//! 16 bytes, those of IPv4 mapped. Numbers are big-endian; zeros follow up to the length
+//! address of the segment, and a flag, port and address of its TOA option, or of the PROXY
+//! header before the request. Addresses have 16 bytes, those of IPv4 mapped. Numbers are big-endian; zeros follow up to the length
 //! that was asked for.
 
 use super::end::End;
@@ -45,7 +45,7 @@ pub struct Answer {
     pub backend: u16,
     /// The source address and port of the request, as the backend saw them.
     pub seen: End,
-    /// The client's address and port in the request's TOA option.
+    /// The client's address and port in the request's TOA option, or in the connection's PROXY header.
     pub toa: Option<End>,
 }
 

@@ -7,6 +7,7 @@ use super::end::{End, bits, ip};
 use super::outages::{Manner, Outage, Outages};
 use super::payload::{Answer, Request};
 use super::plan::mix;
+use super::proxied::{self, Told};
 use super::segment::{ACK, Content, DATAGRAM, FIN, Incoming, Outgoing, PSH, RST, SYN};
 use foldhash::fast::RandomState;
 use pinchpoint_wire::ethernet::Mac;
@@ -154,6 +155,7 @@ pub struct Server {
     outages: Outages,
     strays: Strays,
     sources: Sources,
+    told: Told,
 }
 
 impl Server {
@@ -173,6 +175,7 @@ impl Server {
             outages: Outages::default(),
             strays: Strays::default(),
             sources: Sources::default(),
+            told: Told::default(),
         }
     }
 
@@ -291,6 +294,9 @@ impl Server {
         if segment.has(DATAGRAM) {
             return self.on_datagram(segment, number);
         }
+        if segment.flags & (SYN | FIN | RST) != 0 {
+            self.told.forget(segment.src, number);
+        }
         if segment.has(RST) {
             backend.resets += 1;
             return None;
@@ -361,7 +367,13 @@ impl Server {
         number: u16,
         received: u32,
     ) -> Option<Outgoing> {
-        let Some(request) = Request::read(segment.payload) else {
+        let header = proxied::split(segment.payload);
+        let (told, payload) = header.unwrap_or((None, segment.payload));
+        if payload.is_empty() {
+            self.told.note(segment.src, number, told);
+            return Some(self.reply(segment, segment.ack, ACK, Content::Nothing));
+        }
+        let Some(request) = Request::read(payload) else {
             self.strays.wrong_payload += 1;
             return None;
         };
@@ -373,11 +385,12 @@ impl Server {
         let backend = &mut self.backends[usize::from(number)];
         backend.requests += 1;
         backend.toa += u64::from(toa.is_some());
+        let told = told.or_else(|| self.told.client(segment.src, number));
         let answer = Answer {
             request,
             backend: number,
             seen: segment.src,
-            toa,
+            toa: toa.or(told),
         };
         let content = Content::Answer(answer, self.answer_len as usize);
         let is_last = self.closes_after == Some(u32::from(request.number) + 1);

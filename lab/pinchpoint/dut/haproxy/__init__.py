@@ -22,7 +22,7 @@ from pinchpoint.host.processes import children
 from pinchpoint.model.addresses import bracketed
 from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.limits import Limit, Resource
-from pinchpoint.model.scenario import Guest, Scheduler, Service
+from pinchpoint.model.scenario import Guest, ProxyHeader, Scheduler, Service
 from pinchpoint.observe.snapshot import Collector, Snapshot
 
 PROGRAM = "haproxy"
@@ -177,6 +177,10 @@ def _checked(service: Service, number: int, local: int) -> str:
     return f" check inter {round(service.health_s * 1000)}ms fall 2 rise 1"
 
 
+_SENDS = {None: "", ProxyHeader.TEXT: " send-proxy", ProxyHeader.BINARY: " send-proxy-v2"}
+"""What a server line says of the PROXY header (configuration manual, 5.2)."""
+
+
 class HaproxyBench(proxy.ProxyBench):
     """One bench of haproxy, planned: its ports, haproxy.cfg and the daemon."""
 
@@ -209,7 +213,8 @@ class HaproxyBench(proxy.ProxyBench):
         for local, source in enumerate(service.locals):
             for number, backend in enumerate(service.backends):
                 line = f"  server backend{number}-local{local} {backend.end} source {bracketed(source)}"
-                yield f"{line} weight {service.weights[number]}{_checked(service, number, local)}"
+                line += f" weight {service.weights[number]}{_SENDS[service.proxy_protocol]}"
+                yield f"{line}{_checked(service, number, local)}"
 
     def argv(self) -> Sequence[str]:
         """In the foreground, a master and its worker: the master is what reloads."""

@@ -52,7 +52,7 @@ def _prefix() -> Kind:
     return Kind('an IPv4 prefix like "10.0.0.0/24"', read, schema=kinds.full("[0-9./]+"))
 
 
-_OPTIONS = (Option.LOCAL_PORTS, Option.OPENING_S, Option.ESTABLISHED_S, Option.CLOSED_S)
+_OPTIONS = (Option.LOCAL_PORTS, Option.OPENING_S, Option.ESTABLISHED_S, Option.CLOSED_S, Option.VLAN)
 KEYS: Final = Keys(
     cabled=lambda _: True,
     dut=(
@@ -355,7 +355,8 @@ class NftDevice(softirq.KernelDevice):
     def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """Its programs, and a kernel with nf_tables; a guest's only where there are rules."""
         has_rules = bool(dut_of(scenario, NftDut).rules or scenario.service)
-        return _needs(host, scenario.guest, has_rules=has_rules, balances=scenario.service is not None)
+        yield from _needs(host, scenario.guest, has_rules=has_rules, balances=scenario.service is not None)
+        yield from softirq.tags(scenario, host)
 
     def probes(self, host: Host, guest: Guest | None = None) -> Iterator[Probe]:
         """What a table with rules needs."""

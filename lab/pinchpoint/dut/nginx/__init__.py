@@ -25,7 +25,7 @@ from pinchpoint.host.interface import PROC, Host
 from pinchpoint.host.processes import children, insisted
 from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.limits import Limit, Resource
-from pinchpoint.model.scenario import Guest, Scenario, Scheduler
+from pinchpoint.model.scenario import Guest, ProxyHeader, Scenario, Scheduler
 from pinchpoint.observe.printed import TCP_PAIRS
 from pinchpoint.observe.snapshot import Collector, Snapshot
 
@@ -219,6 +219,7 @@ class NginxBench(proxy.ProxyBench):
             *(f"listen {end} {listening};" for end in service.listens),
             "proxy_pass servers;",
             "proxy_bind $local;",
+            *(("proxy_protocol on;",) if service.proxy_protocol else ()),
             f"proxy_connect_timeout {round(proxy.CONNECT_S * 1000)}ms;",
             f"proxy_timeout {round((service.established_s or proxy.LONG_S) * 1000)}ms;",
         )
@@ -240,6 +241,8 @@ class NginxDevice(proxy.ProxyDevice):
         if local is not None and local.count > _MOST_LOCALS:
             wanted = f"at most {_MOST_LOCALS} addresses of nginx, which divides clients by hundredths of a percent"
             raw.mismatch(("service", "local"), wanted, local.count)
+        if service.get("proxy_protocol") == ProxyHeader.BINARY:
+            raw.mismatch(("service", "proxy_protocol"), f'"{ProxyHeader.TEXT}" where dut.kind is "nginx"', "v2")
         if health_s is not None and health_s % 1:
             raw.mismatch(("service", "health_s"), "whole seconds of nginx (fail_timeout)", health_s)
         super().check(raw)

@@ -19,18 +19,20 @@ from pinchpoint.host.interface import TICKS_PER_S
 from pinchpoint.host.priority import kept_off
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Computed, Key, Table, Unset
-from pinchpoint.keys.reader import Element, Values
+from pinchpoint.keys.reader import Element, Values, lookup
 from pinchpoint.keys.source import Source
+from pinchpoint.measure.kernel_ends import kernel_ends
 from pinchpoint.measure.kind import TWO_HOSTS, Arrays, MeasureKind, asked
 from pinchpoint.measure.sockets import windows
 from pinchpoint.measure.sockets.verdict import moved, source_ports, verdict
 from pinchpoint.measure.sockets.windows import Window
 from pinchpoint.measure.standing import Begun, Interrupted, Standing
 from pinchpoint.measure.summary import scenario_result, valid
+from pinchpoint.model.addresses import shown
 from pinchpoint.model.errors import BenchError, DutError, RequirementError, UnreachableError
 from pinchpoint.model.measurement import THREAD_BUSY, Measurement
 from pinchpoint.model.result import Outcome, ScenarioResult, Verdict
-from pinchpoint.model.scenario import Between, Host, Scenario
+from pinchpoint.model.scenario import Between, Closer, Host, Scenario
 from pinchpoint.model.site import Site
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.model.warning import ResultWarning, Warn
@@ -40,6 +42,7 @@ SAME_TROUBLE = 2  # windows in a row that no repeat would mend: one more tells i
 SETUP_S = 0.5  # of a window: engines, connections, reading of counters
 MOST_OF_A_DATAGRAM = 65_507  # bytes of payload, over UDP and IPv4
 _UDP: Final = "udp"
+ANY: Final = "0.0.0.0"  # noqa: S104  a namespace has the addresses of all backends
 _MENDS_ITSELF = (TrialValidity.VALID, TrialValidity.NOISY_HOST)
 
 
@@ -87,11 +90,14 @@ _KINDS: dict[str, Literal["stream", "rr", "crr"]] = {
     ConnectRequestResponse.kind: "crr",
 }
 
+_OF_SERVICE: Final = Computed("with a [service] the port of its clients, of its backends; else it must be there")
+
 SOCKETS: Final = Table("sockets",
-    "A workload over kernel sockets between two hosts. `bandwidth`: bytes from client to server as fast as they go. "
-    "`rr`: requests and responses over standing connections. `crr`: a connection for each request.", (
-    Key("client", kinds.port_name(), "The host that connects."),
-    Key("server", kinds.port_name(), "The host that accepts."),
+    "A workload over kernel sockets between two hosts, or between the clients and the backends of a [service]. "
+    "`bandwidth`: bytes from client to server as fast as they go. `rr`: requests and responses over standing "
+    "connections. `crr`: a connection for each request.", (
+    Key("client", kinds.port_name(), "The host that connects.", _OF_SERVICE),
+    Key("server", kinds.port_name(), "The host that accepts.", _OF_SERVICE),
     Key("transport", kinds.word("tcp", "udp"),
         "What carries it; over UDP a request and a response are a datagram each, and `bandwidth` is TCP's alone.",
         "tcp"),
@@ -138,6 +144,8 @@ def check_requests(source: Source, sockets: Values, arrays: Arrays, _: Keys) -> 
 def _check_ends(source: Source, sockets: Values, hosts: Sequence[Element]) -> None:
     names = [host.values["name"] for host in hosts if "name" in host.values]
     for key in ("client", "server"):
+        if "service" not in source.data and lookup(source.data, ("sockets", key)) is None:
+            source.problem(("sockets", key), f"missing; expected {kinds.port_name().expected}")
         if key in sockets and sockets[key] not in names:
             expected = f"the name of a [[host]] ({', '.join(names) or 'there is none'})"
             source.mismatch(("sockets", key), expected, sockets[key])
@@ -156,8 +164,8 @@ class Ends:
 
     @classmethod
     def of(cls, scenario: Scenario) -> "Ends":
-        """Those that the scenario's `[sockets]` names."""
-        hosts, sockets = {host.name: host for host in scenario.hosts}, asked(scenario, Sockets)
+        """Those that the scenario's `[sockets]` names; of a service the clients' port and the backends'."""
+        hosts, sockets = {host.name: host for host in _hosts(scenario)}, asked(scenario, Sockets)
         return cls(scenario, sockets, hosts[sockets.client], hosts[sockets.server])
 
     @property
@@ -208,10 +216,22 @@ class Ends:
         return tuple(side for side, end in ends.items() if not end.pinned)
 
 
+def _hosts(scenario: Scenario) -> tuple[Host, ...]:
+    """Its hosts; of a service two with a thread each, on the first and the last CPU of the engine."""
+    if (service := scenario.service) is None:
+        return scenario.hosts
+    cpus = scenario.engine.cpus
+    return (
+        Host(service.client_port, shown(service.clients.first), cpus[:1]),
+        Host(service.server_port, ANY, cpus[-1:]),
+    )
+
+
 def requests(ends: Ends, netns: tuple[str, str], trial: str) -> tuple[SocketsRequest, ...]:
     """One workload a pair, the connections dealt evenly; `netns` are the client's and the server's."""
-    workload, pairs = ends.sockets, ends.pairs
+    workload, pairs, service = ends.sockets, ends.pairs, ends.scenario.service
     address = ends.server.address.partition("/")[0]
+    clients = service.clients if service else None
     shares = [workload.connections // pairs + (k < workload.connections % pairs) for k in range(pairs)]
     kind = _KINDS[ends.scenario.measure.kind]
     rate = None if kind == "stream" else workload.rate_tps
@@ -222,10 +242,10 @@ def requests(ends: Ends, netns: tuple[str, str], trial: str) -> tuple[SocketsReq
             transport=workload.transport,
             client=_place(ends.client, netns[0], k),
             server=_place(ends.server, netns[1], k),
-            sources=(),
+            sources=tuple(shown(clients.first + number) for number in range(clients.count)) if clients else (),
             listen=address,
-            port=0,
-            target=None,
+            port=service.backends[0].port if service else 0,
+            target=service.end if service else None,
             connections=share,
             request_bytes=workload.request_bytes,
             response_bytes=0 if kind == "stream" else workload.response_bytes,
@@ -235,7 +255,7 @@ def requests(ends: Ends, netns: tuple[str, str], trial: str) -> tuple[SocketsReq
             transactions=None,
             timeout_s=workload.timeout_s,
             # The server closes: the client's ports are not kept for a minute, and no segment is missing.
-            close="server",
+            close="client" if service and service.closes is Closer.CLIENT else "server",
             wait="block",
             repeats=1,
             sample_interval_s=None,  # nobody listens, and writing one wakes a thread on a measuring core
@@ -270,6 +290,9 @@ def measure_sockets(bench: Standing) -> ScenarioResult:
         with ExitStack() as kept:
             for site in (device, *(site for site in others if site.is_lab)):  # there counters are read
                 kept.enter_context(kept_off(ends.cpus_at(site), bench.setup.places.at(site)))
+            if service := bench.scenario.service:
+                asked_by = f'measure = "{bench.scenario.measure.kind}"'
+                kept.enter_context(kernel_ends(bench, service, asked_by, service.clients.count))
             _measure(bench, ends, measurements)
     return summary(bench.scenario, ends, measurements, bench.wall_s)
 
@@ -342,6 +365,8 @@ def _run(pairs: Pairs, wanted: Sequence[SocketsRequest], bracket: Bracket, ends:
         # The hosts exist: what keeps them apart is the bench (rules, bridges), not this machine.
         client, server = ends.words
         hint = "check that the scenario's rules forward both directions, and ARP between the hosts"
+        if ends.scenario.service:
+            hint = 'measure = "verify" shows what the service does with each connection'
         raise BenchError(f"{client} cannot reach {server}: {error.message}", hint) from error
 
 
@@ -422,7 +447,7 @@ def _warnings(
 BUSY: Final = ("client busy", "server busy", "relay busy", THREAD_BUSY, "cycles per packet")
 BANDWIDTH: Final = MeasureKind(
     made=Bandwidth,
-    finds="TCP goodput between two hosts",
+    finds="TCP goodput between two hosts or through a service",
     table=lambda _: SOCKETS,
     run=measure_sockets,
     expected_s=expected_s,

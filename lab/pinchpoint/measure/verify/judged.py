@@ -45,9 +45,13 @@ def checks(service: Service, client: Client, dealing: Dealing = ONE_TURN) -> Ite
     if client.answered and (reused := client.reused) is not None:  # no two open ones look the same to a backend
         words = f"{reused:,} from an address and port that an open one had at the same backend"
         yield Assertion("source used once", max(0.0, 1 - reused / max(1, client.established)), not reused, words)
-    if told := client.toa_right + client.toa_wrong:
+    told = client.toa_right + client.toa_wrong
+    if service.proxy_protocol:
+        told = max(told, client.answered)  # each has a header
+    if told:
         words = f"{client.toa_right:,} of {told:,} answers name the client"
-        yield Assertion("TOA option", client.toa_right / told, not client.toa_wrong, words)
+        name = "PROXY header" if service.proxy_protocol else "TOA option"
+        yield Assertion(name, client.toa_right / told, client.toa_right == told, words)
 
 
 def direct(account: Account, entered: int | None) -> Assertion:

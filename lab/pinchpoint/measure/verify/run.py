@@ -219,7 +219,7 @@ MEASURE: Final = MeasureKind(
     run=measure_verify,
     expected_s=expected_s,
     main=("completed", "request ", "busiest server", "busiest backend", "tuples kept", "client kept", "expected source",
-          "source used once", "forgotten", "direct return", "payload intact", "one backend", "TOA option",
+          "source used once", "forgotten", "direct return", "payload intact", "one backend", "TOA option", "PROXY header",
           "connect p50", "answer p50", "close p50"),
     needs={"port": 2, "backend": 1},
     made_of="connection",

@@ -1,0 +1,76 @@
+"""Checks of a service whose ends are more than the engine's plain connections: kernel sockets, a header, tags."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pinchpoint.keys.reader import Element, Values, lookup
+from pinchpoint.keys.source import Source
+from pinchpoint.measure import registry as measures
+from pinchpoint.measure.kind import Arrays, needed
+from pinchpoint.model import addresses
+from pinchpoint.model.scenario import Between, Mode, Transport
+
+ByTable = Mapping[str, Values]
+"""The values of tables by their names."""
+SOCKETS: Final = tuple(measure.name for measure in measures.measures() if issubclass(measure.made, Between))
+"""The measures whose kernel sockets may be the clients and the backends."""
+MOST_AFTER_HEADER: Final = 1333  # bytes of a request: a segment of 1,440 without the longest header, of 107
+MOST_CLIENTS: Final = 256  # addresses of the clients' namespace
+
+
+def check_sockets(source: Source, measure: str, tables: ByTable, arrays: Arrays) -> None:
+    """Kernel sockets have addresses of IPv4 and the way back through the device. Fills in the ends."""
+    service, sockets, why = tables["service"], tables["sockets"], f'with measure = "{measure}"'
+    needed(source, {"port": 2, "backend": 1}, arrays)
+    for key in ("client", "server"):
+        if sockets.get(key) is not None:
+            source.problem(("sockets", key), f"expected none where there is a [service]: service.{key}_port has it")
+    ends = [service.get(key) for key in ("client_port", "server_port")]
+    if len({*ends, None}) == 3 and {*ends} <= {port.values.get("name") for port in arrays["port"]}:
+        sockets["client"], sockets["server"] = ends
+    if arrays["host"]:
+        source.problem(("host",), f"expected no [[host]] {why} and a [service]: its clients and backends are the ends")
+    if service.get("proxy_protocol") is not None:
+        source.problem(("service", "proxy_protocol"), f"expected none {why}: its servers read no header")
+    if sockets.get("transport") == Transport.UDP:
+        source.mismatch(("sockets", "transport"), f'"{Transport.TCP}" where there is a [service] {why}', "udp")
+    if service.get("mode") == Mode.DIRECT:
+        expected = f"another {why}: kernel sockets have no way to the client past the device"
+        source.mismatch(("service", "mode"), expected, Mode.DIRECT.value)
+    if is_v6(service) or any(addresses.is_v6(backend.values.get("address", "")) for backend in arrays["backend"]):
+        source.problem(("service", "address"), f"expected IPv4 on both sides {why}: its sockets have no other addresses")
+    if (clients := service.get("clients")) and clients.count > MOST_CLIENTS:
+        source.mismatch(("service", "clients"), f"at most {MOST_CLIENTS} addresses {why}", f"{clients.count:,}")
+    if lookup(source.data, ("service", "client_ports")) is not None:
+        source.problem(("service", "client_ports"), f"expected none {why}: the kernel chooses them")
+    backends = [backend for backend in arrays["backend"] if "port" in backend.values]
+    for backend in backends[1:]:
+        if (own := backend.values["port"]) != (port := backends[0].values["port"]):
+            expected = f"{port}, as backend[1].port is, {why}: one server has the addresses of all"
+            source.mismatch((*backend.at, "port"), expected, own)
+
+
+def check_header(source: Source, measure: str, tables: ByTable) -> None:
+    """A request and the PROXY header before it may be one segment."""
+    asks = tables.get(measure, {}).get("request_bytes", 0)
+    if tables["service"].get("proxy_protocol") is not None and asks > MOST_AFTER_HEADER:
+        expected = f"at most {MOST_AFTER_HEADER:,} with service.proxy_protocol, whose header stands before the first"
+        source.mismatch((measure, "request_bytes"), expected, asks)
+
+
+def check_tags(source: Source, tables: ByTable, ports: Sequence[Element]) -> None:
+    """Only a veth pair of connections has VLAN interfaces."""
+    if tables["service"].get("vlan") is None:
+        return
+    why = [
+        *(["a [guest], whose ports are taps"] if tables["guest"].get("kernel") else []),
+        *(f"port[{number}].interface" for number, port in enumerate(ports, 1) if port.values.get("interface")),
+    ]
+    for other in why:
+        source.problem(("service", "vlan"), f"expected none with {other}")
+
+
+def is_v6(service: Values) -> bool:
+    """Whether its virtual servers have addresses of IPv6."""
+    virtual = service.get("address")
+    return virtual is not None and addresses.is_v6(virtual.as_addresses())
