@@ -38,7 +38,9 @@ def check_sockets(source: Source, measure: str, tables: ByTable, arrays: Arrays)
         expected = f"another {why}: kernel sockets have no way to the client past the device"
         source.mismatch(("service", "mode"), expected, Mode.DIRECT.value)
     if is_v6(service) or any(addresses.is_v6(backend.values.get("address", "")) for backend in arrays["backend"]):
-        source.problem(("service", "address"), f"expected IPv4 on both sides {why}: its sockets have no other addresses")
+        source.problem(
+            ("service", "address"), f"expected IPv4 on both sides {why}: its sockets have no other addresses"
+        )
     if (clients := service.get("clients")) and clients.count > MOST_CLIENTS:
         source.mismatch(("service", "clients"), f"at most {MOST_CLIENTS} addresses {why}", f"{clients.count:,}")
     if lookup(source.data, ("service", "client_ports")) is not None:
