@@ -364,9 +364,7 @@ def method(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -
     behind = [(name, estimate) for name, estimate in own if _beats(own[0][1], estimate, rising)]
     level = [f"{name} {said(estimate)}" for name, estimate in own if (name, estimate) not in behind]
     contenders = [*level, *others, *ranking.unknown]
-    about = (
-        f"{request.metric}{ranking.where}" if request.against else f"{request.group}, {request.metric}{ranking.where}"
-    )
+    about = f"{'' if request.against else f'{request.group}, '}{request.metric}{ranking.where}"
     if len(contenders) > 1 or not own:
         tail = "; ".join(f"{name} {said(estimate)}" for name, estimate in behind)
         told = f"{'; '.join(contenders)}{f'; behind: {tail}' if tail else ''}"
