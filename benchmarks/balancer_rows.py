@@ -35,7 +35,7 @@ from pinchpoint.measure.connections.steady import settled
 from pinchpoint.measure.registry import measure_of
 from pinchpoint.measure.served import Opener
 from pinchpoint.measure.standing import Listener, Standing, Task, standing_bench
-from pinchpoint.measure.verify.ends import program_ends
+from pinchpoint.measure.kernel_ends import kernel_ends
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.scenario import Backend, Scenario
 from pinchpoint.model.trial import ThreadLoad
@@ -125,7 +125,7 @@ def wrk(kind: str, seconds: float, folder: Path, _bench: object) -> Sample:
     """What wrk says, and how much of their core it and the server took."""
     wanted = scenario(kind, seconds)
     service = served(wanted)
-    with standing(wanted) as bench, program_ends(bench, service) as (client, servers), ExitStack() as running:
+    with standing(wanted) as bench, kernel_ends(bench, service, "wrk") as (client, servers), ExitStack() as running:
         bench.host.run(["sysctl", "-qw", *CLIENT_SYSCTLS], client)
         stem = folder / f"{kind}-servers"
         stem.with_suffix(".conf").write_text(server(stem, service.backends))

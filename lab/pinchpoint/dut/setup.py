@@ -247,7 +247,9 @@ def require(scenario: Scenario, machines: Machines) -> None:
         hosts = ", ".join(site.address or "this machine" for site in scenario.sites)
         told = "; ".join(f"{probe.name}: {probe.detail}" for probe in missing)
         hints = dict.fromkeys(probe.hint for probe in missing if probe.hint)
-        raise RequirementError(f"{Path(scenario.path).name} cannot run on {hosts}: {told}", "\n        ".join(hints) or None)
+        raise RequirementError(
+            f"{Path(scenario.path).name} cannot run on {hosts}: {told}", "\n        ".join(hints) or None
+        )
 
 
 def lacking(scenario: Scenario, machines: Machines) -> list[Probe]:

@@ -21,7 +21,7 @@ from pinchpoint.model.scenario import Engine, Guest, Measure, Point, Scenario, S
 from pinchpoint.model.site import LAB
 from pinchpoint.scenario import keys, service_keys, stream_keys
 from pinchpoint.scenario.keys import MACHINE, SEARCH
-from pinchpoint.scenario.service_keys import ByTable
+from pinchpoint.scenario.service_ends import ByTable
 
 _UNREAD_SEARCH: Final = {key.model_field: key.kind.read(key.default) for key in SEARCH.keys}
 """The values of [search] where the measure does not read it."""

@@ -20,36 +20,46 @@ MOST_CLIENTS: Final = 256  # addresses of the clients' namespace
 
 def check_sockets(source: Source, measure: str, tables: ByTable, arrays: Arrays) -> None:
     """Kernel sockets have addresses of IPv4 and the way back through the device. Fills in the ends."""
-    service, sockets, why = tables["service"], tables["sockets"], f'with measure = "{measure}"'
+    why = f'with measure = "{measure}"'
     needed(source, {"port": 2, "backend": 1}, arrays)
+    _fill_ends(source, tables, arrays)
+    if arrays["host"]:
+        source.problem(("host",), f"expected no [[host]] {why} and a [service]: its clients and backends are the ends")
+    if tables["sockets"].get("transport") == Transport.UDP:
+        source.mismatch(("sockets", "transport"), f'"{Transport.TCP}" where there is a [service] {why}', "udp")
+    _check_service(source, tables["service"], why)
+    backends = [backend for backend in arrays["backend"] if "port" in backend.values]
+    for backend in backends[1:]:
+        if (own := backend.values["port"]) != (port := backends[0].values["port"]):
+            expected = f"{port}, as backend[1].port is, {why}: one server has the addresses of all"
+            source.mismatch((*backend.at, "port"), expected, own)
+    if is_v6(tables["service"]) or any(addresses.is_v6(other.values.get("address", "")) for other in arrays["backend"]):
+        expected = f"expected IPv4 on both sides {why}: its sockets have no other addresses"
+        source.problem(("service", "address"), expected)
+
+
+def _fill_ends(source: Source, tables: ByTable, arrays: Arrays) -> None:
+    """The sockets' ends are the ports of the service."""
+    service, sockets = tables["service"], tables["sockets"]
     for key in ("client", "server"):
         if sockets.get(key) is not None:
             source.problem(("sockets", key), f"expected none where there is a [service]: service.{key}_port has it")
     ends = [service.get(key) for key in ("client_port", "server_port")]
     if len({*ends, None}) == 3 and {*ends} <= {port.values.get("name") for port in arrays["port"]}:
         sockets["client"], sockets["server"] = ends
-    if arrays["host"]:
-        source.problem(("host",), f"expected no [[host]] {why} and a [service]: its clients and backends are the ends")
+
+
+def _check_service(source: Source, service: Values, why: str) -> None:
+    """What of a service kernel sockets cannot do."""
     if service.get("proxy_protocol") is not None:
         source.problem(("service", "proxy_protocol"), f"expected none {why}: its servers read no header")
-    if sockets.get("transport") == Transport.UDP:
-        source.mismatch(("sockets", "transport"), f'"{Transport.TCP}" where there is a [service] {why}', "udp")
     if service.get("mode") == Mode.DIRECT:
         expected = f"another {why}: kernel sockets have no way to the client past the device"
         source.mismatch(("service", "mode"), expected, Mode.DIRECT.value)
-    if is_v6(service) or any(addresses.is_v6(backend.values.get("address", "")) for backend in arrays["backend"]):
-        source.problem(
-            ("service", "address"), f"expected IPv4 on both sides {why}: its sockets have no other addresses"
-        )
     if (clients := service.get("clients")) and clients.count > MOST_CLIENTS:
         source.mismatch(("service", "clients"), f"at most {MOST_CLIENTS} addresses {why}", f"{clients.count:,}")
     if lookup(source.data, ("service", "client_ports")) is not None:
         source.problem(("service", "client_ports"), f"expected none {why}: the kernel chooses them")
-    backends = [backend for backend in arrays["backend"] if "port" in backend.values]
-    for backend in backends[1:]:
-        if (own := backend.values["port"]) != (port := backends[0].values["port"]):
-            expected = f"{port}, as backend[1].port is, {why}: one server has the addresses of all"
-            source.mismatch((*backend.at, "port"), expected, own)
 
 
 def check_header(source: Source, measure: str, tables: ByTable) -> None:
