@@ -32,10 +32,10 @@ from pinchpoint.engine.process import find_engine
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.connections.steady import settled
+from pinchpoint.measure.kernel_ends import kernel_ends
 from pinchpoint.measure.registry import measure_of
 from pinchpoint.measure.served import Opener
 from pinchpoint.measure.standing import Listener, Standing, Task, standing_bench
-from pinchpoint.measure.kernel_ends import kernel_ends
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.scenario import Backend, Scenario
 from pinchpoint.model.trial import ThreadLoad
