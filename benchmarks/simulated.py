@@ -242,6 +242,8 @@ class SimulatedTrial:
         self._falls_s = min(step.after_s, request.duration_s) if step else request.duration_s
         self._later = step.to_share if step else 1.0
         self.intended = math.floor(request.load_fps * self._seconds(request.duration_s))
+        # A load that falls below the ceiling is offered whole.
+        self._later = min(request.load_fps * self._later, truth.ceiling_fps) / self._rate_fps if self._rate_fps else 1.0
         skipped_s = math.fsum(stall.length_s for stall in self.of_kind(StallKind.ENGINE))  # due then, never offered
         due = math.floor(self._rate_fps * self._seconds(request.duration_s))
         self.offered = max(0, due - math.floor(skipped_s * self._rate_fps))

@@ -109,7 +109,8 @@ def _shortfall(result: EngineResult, witness: Witness, load_fps: float, rules: V
     figures = f"offered {units.share(missing / intended)} too few of {units.frames(intended)} frames"
     if missing - in_gaps > rules.shortfall_ratio * intended and in_gaps < GAP_MAJORITY * missing:
         offered_fps = (intended - missing) / duration_s if duration_s else 0.0
-        reached = f"the engine reached {units.fps(offered_fps)} of {units.fps(load_fps)}"
+        wanted_fps = intended / duration_s if duration_s else load_fps  # of a load that changes, its mean
+        reached = f"the engine reached {units.fps(offered_fps)} of {units.fps(wanted_fps)}"
         return Judgement(TrialValidity.GENERATOR_LIMITED, Cause.GENERATOR, f"{figures}: {reached}")
     if missing <= rules.gap_shortfall_ratio * intended:
         return None

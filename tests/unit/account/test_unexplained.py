@@ -40,7 +40,7 @@ def test_the_place_is_where_most_frames_vanish_between_two_counts():
         Hop("engine receives", 999_000, 999_000),
     )
     assert unexplained_place([lossy(1000, hops=hops)]) == 'between "switch sends" and "engine receives"'
-    assert "1,000 of 1,000,000 offered frames" in unexplained_words([lossy(1000, hops=hops)])
+    assert "1,000 of 1,000 lost frames (0.10 % of 1,000,000 offered)" in unexplained_words([lossy(1000, hops=hops)])
 
 
 def test_frames_may_vanish_within_a_hop_beyond_the_drops_that_it_names():

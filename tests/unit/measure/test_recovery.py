@@ -83,6 +83,12 @@ def test_a_generator_that_cannot_overload_is_a_failure_with_the_reason():
     assert "the engine reached" in result.reason
 
 
+def test_a_generator_that_falls_short_of_the_overload_and_exceeds_the_throughput_has_overloaded():
+    result, _ = recovered(Truth(1e6, ceiling_fps=1.05e6))
+    assert result.outcome is Outcome.MEASURED and result.warnings == ()
+    assert figures(result)["overload"].value == pytest.approx(1.05e6, rel=0.01)
+
+
 def test_the_ndr_is_searched_where_no_throughput_is_given():
     result, _ = recovered(Truth(1e6), replace(SHORT, throughput_fps=None))
     assert figures(result)["throughput"].value == result.rates[0].quoted_fps == pytest.approx(1e6, rel=0.02)

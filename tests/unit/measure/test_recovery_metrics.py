@@ -66,7 +66,7 @@ def test_a_pause_of_the_engine_at_the_end_may_have_lost_them():
 def times(*seconds):
     """One overload each; None: not recovered within 1 s."""
     return [
-        Recovered(f"t{number}", 1.0 if time_s is None else time_s, 1e-6, 200, 0, time_s is None)
+        Recovered(f"t{number}", 1.0 if time_s is None else time_s, 1e-6, 1e6, 200, 0, time_s is None)
         for number, time_s in enumerate(seconds)
     ]
 

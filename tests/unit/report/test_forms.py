@@ -11,7 +11,7 @@ from pinchpoint.model.measurement import Metric
 from pinchpoint.report.page import SECTIONS, Form, render_form
 
 INFO, RESULT, TRIALS = sample_run()
-CALM = [Recovered("t-0001", 0.1, 1e-3, 9, 3, still=False), Recovered("t-0002", 0.0, 1e-3, 0, 0, still=False)]
+CALM = [Recovered("t-0001", 0.1, 1e-3, 1e6, 9, 3, still=False), Recovered("t-0002", 0.0, 1e-3, 1e6, 0, 0, still=False)]
 HOSTILE = "</td><script>alert(1)</script>"
 
 

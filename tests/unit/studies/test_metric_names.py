@@ -71,7 +71,7 @@ def of_loss_curve(_scenario):
 
 
 def of_recovery(_scenario):
-    return recovery.metrics([Recovered("t-0001", 0.0, 1e-3, 5, 0, still=False)], 1e6)
+    return recovery.metrics([Recovered("t-0001", 0.0, 1e-3, 1e6, 5, 0, still=False)], 1e6)
 
 
 PRODUCERS = {
