@@ -289,10 +289,11 @@ def test_classifier_flows_sends_no_frame_without_a_rule_of_its_own():
         assert series.count >= 64, "or frames of one batch share a flow"
 
 
-def test_only_rates_are_measured_relative_to_the_first_point():
-    related = {group: sweep.scenarios[-1].point.relative for group, sweep in groups("flow-rules", quick=True).items()}
-    assert related.pop("raw-preset") is Relative.NO
-    assert set(related.values()) == {Relative.ALONE}
+def test_every_point_of_flow_rules_has_its_own_rates_and_in_the_full_form_a_relative_one():
+    short = {group: sweep.scenarios[-1].point.relative for group, sweep in groups("flow-rules", quick=True).items()}
+    assert set(short.values()) == {Relative.NO}
+    full = {group: sweep.scenarios[-1].point.relative for group, sweep in groups("flow-rules").items()}
+    assert full.pop("raw-preset") is Relative.NO and set(full.values()) == {Relative.BESIDE}
 
 
 def test_the_pipelines_of_flow_rules_carry_the_same_frames():

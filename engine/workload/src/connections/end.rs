@@ -5,6 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// What IPv4-mapped addresses begin with (RFC 4291 section 2.5.5.2); they are IPv4 here.
 const MAPPED: u128 = 0xffff << 32;
 
+/// Source addresses that are counted one by one; there may be as many as a flood likes.
+pub const MOST_SOURCES: usize = 1 << 16;
+
 /// An address and a port, as numbers that can be compared and counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct End {

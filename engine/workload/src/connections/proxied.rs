@@ -1,8 +1,7 @@
 //! The header of the PROXY protocol, in which a proxy tells a backend its client: either form, and the clients told
 //! so far (haproxy.org, proxy-protocol.txt, sections 2.1 and 2.2).
 
-use super::end::End;
-use super::server::MOST_SOURCES;
+use super::end::{End, MOST_SOURCES};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -3,7 +3,7 @@
 //! Its first sequence number is a keyed hash of the addresses that it sees, so the
 //! acknowledgment of a segment says what the other side has received.
 
-use super::end::{End, bits, ip};
+use super::end::{End, MOST_SOURCES, bits, ip};
 use super::outages::{Manner, Outage, Outages};
 use super::payload::{Answer, Request};
 use super::plan::mix;
@@ -13,9 +13,6 @@ use foldhash::fast::RandomState;
 use pinchpoint_wire::ethernet::Mac;
 use std::collections::HashMap;
 use std::net::IpAddr;
-
-/// Source addresses that are counted one by one; there may be as many as a flood likes.
-pub const MOST_SOURCES: usize = 1 << 16;
 
 /// Segments by source address.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
