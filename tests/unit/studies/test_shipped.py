@@ -50,8 +50,8 @@ POINTS = {  # group: points in full, points in the short form
     "reliability": {"soak": (1, 1), "recovery": (1, 1), "blocked": (7, 7), "restart": (3, 3)},
     "bridge-scale": {
         "threads": (27, 6),
-        "rules": (84, 4),
-        "ports": (54, 4),
+        "rules": (84, 2),
+        "ports": (54, 2),
         "bridges": (5, 2),
         "ports-userspace": (8, 2),
         "bridges-userspace": (5, 2),
