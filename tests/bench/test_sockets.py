@@ -172,7 +172,8 @@ OF_SERVICE = "[sockets]\nconnections = 4\nwarm_up_s = 0.2\nduration_s = 0.5\nrep
 
 @pytest.mark.parametrize("kind", ["nft", "haproxy", "nginx"])
 @pytest.mark.parametrize(
-    ("measure", "figure", "least"), [("bandwidth", "goodput", 1e6), ("rr", "transactions", 10), ("crr", "transactions", 10)]
+    ("measure", "figure", "least"),
+    [("bandwidth", "goodput", 1e6), ("rr", "transactions", 10), ("crr", "transactions", 10)],
 )
 def test_kernel_sockets_are_the_ends_of_a_service(nothing_left, tmp_path, kind, measure, figure, least):
     text = served(kind, f'{FULL_NAT}closes = "backend"', measure=measure, tables=OF_SERVICE, backends=2)
@@ -191,7 +192,9 @@ table ip hole {
   chain prerouting { type filter hook prerouting priority raw; policy accept; tcp dport 80 drop; }
 }
 '''"""
-    text = served("nft", measure="rr", dut=rules, tables=OF_SERVICE.replace("timeout_s = 5", "timeout_s = 1"), backends=2)
+    text = served(
+        "nft", measure="rr", dut=rules, tables=OF_SERVICE.replace("timeout_s = 5", "timeout_s = 1"), backends=2
+    )
     (path := tmp_path / "hole.toml").write_text(text)
     done = run("run", path, "--out", tmp_path / "runs")
     assert done.returncode == 4, done.stderr

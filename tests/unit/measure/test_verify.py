@@ -109,7 +109,9 @@ def test_what_the_service_does_wrong_is_named(changed, what):
     assert wrong(**changed) == [what]
 
 
-@pytest.mark.parametrize(("right", "other", "names"), [(300, 0, []), (299, 0, ["PROXY header"]), (0, 300, ["PROXY header"])])
+@pytest.mark.parametrize(
+    ("right", "other", "names"), [(300, 0, []), (299, 0, ["PROXY header"]), (0, 300, ["PROXY header"])]
+)
 def test_where_a_proxy_sends_a_header_every_answer_has_to_name_the_client(right, other, names):
     service = replace(SERVICE, proxy_protocol=ProxyHeader.TEXT)
     assert wrong(service, toa_right=right, toa_wrong=other) == names

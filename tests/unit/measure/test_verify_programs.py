@@ -102,8 +102,12 @@ class Commands(Local):
 
 def _in_place(monkeypatch, service, clients=1):
     """The commands until the ends are in the engine's place, and those that give all back."""
-    monkeypatch.setattr(kernel_ends, "create", lambda resource, machine: machine.ran.append((None, f"add {resource.name}")))
-    monkeypatch.setattr(kernel_ends, "remove", lambda resource, machine: machine.ran.append((None, f"delete {resource.name}")))
+    monkeypatch.setattr(
+        kernel_ends, "create", lambda resource, machine: machine.ran.append((None, f"add {resource.name}"))
+    )
+    monkeypatch.setattr(
+        kernel_ends, "remove", lambda resource, machine: machine.ran.append((None, f"delete {resource.name}"))
+    )
     machine = Commands()
     places = Places("b", PurePosixPath("/run/b"), machine)
     attachments = {0: Attachment("af_packet", "clients", "engine"), 1: Attachment("af_packet", "servers", "engine")}

@@ -8,7 +8,17 @@ from pinchpoint.dut import registry
 from pinchpoint.dut.nft import DEVICE
 from pinchpoint.measure.sockets.run import ANY, Ends, requests
 from pinchpoint.model.errors import InputError
-from pinchpoint.model.scenario import Backend, Established, Family, Mode, ProxyHeader, Range, Scheduler, Segment, Transport
+from pinchpoint.model.scenario import (
+    Backend,
+    Established,
+    Family,
+    Mode,
+    ProxyHeader,
+    Range,
+    Scheduler,
+    Segment,
+    Transport,
+)
 from pinchpoint.scenario import parse
 
 TEXT = """
@@ -371,7 +381,10 @@ def test_of_kernel_sockets_the_side_closes_that_the_service_says():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (('"10.1.0.2"\nport = 8080', '"10.1.0.2"\nport = 8081'), "backend[2].port: expected 8080, as backend[1].port is"),
+        (
+            ('"10.1.0.2"\nport = 8080', '"10.1.0.2"\nport = 8081'),
+            "backend[2].port: expected 8080, as backend[1].port is",
+        ),
         (('"10.0.0.100"', '"10.0.0.100-10.0.0.101"'), 'with measure = "rr", whose clients connect to one'),
         (('"rr"\n', '"rr"\n[sockets]\nclient = "left"\n'), "sockets.client: expected none where there is a [service]"),
         (
@@ -380,7 +393,10 @@ def test_of_kernel_sockets_the_side_closes_that_the_service_says():
         ),
         (("port = 80\n", 'port = 80\ntransport = "udp"\n'), 'service.transport: expected "tcp" with measure = "rr"'),
         (('"10.0.1.1-10.0.1.4"', '"10.0.1.1-10.0.2.4"'), "service.clients: expected at most 256 addresses"),
-        (("port = 80\n", 'port = 80\nclient_ports = "2000-2999"\n'), "service.client_ports: expected none with measure"),
+        (
+            ("port = 80\n", 'port = 80\nclient_ports = "2000-2999"\n'),
+            "service.client_ports: expected none with measure",
+        ),
         (('"nft"\n', '"haproxy"\n[[host]]\nname = "a"\naddress = "10.9.0.1/24"\ncpus = [0]\n'), "expected no [[host]]"),
         (("port = 80\n", 'port = 80\nserver_port = "left"\n'), "service.server_port: expected a port other than"),
     ],

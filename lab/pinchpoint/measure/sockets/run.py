@@ -42,7 +42,7 @@ SAME_TROUBLE = 2  # windows in a row that no repeat would mend: one more tells i
 SETUP_S = 0.5  # of a window: engines, connections, reading of counters
 MOST_OF_A_DATAGRAM = 65_507  # bytes of payload, over UDP and IPv4
 _UDP: Final = "udp"
-ANY: Final = "0.0.0.0"  # noqa: S104  a namespace has the addresses of all backends
+ANY: Final = "0.0.0.0"
 _MENDS_ITSELF = (TrialValidity.VALID, TrialValidity.NOISY_HOST)
 
 
