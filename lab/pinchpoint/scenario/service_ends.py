@@ -19,47 +19,47 @@ MOST_CLIENTS: Final = 256  # addresses of the clients' namespace
 
 
 def check_sockets(source: Source, measure: str, tables: ByTable, arrays: Arrays) -> None:
-    """Kernel sockets have addresses of IPv4 and the way back through the device. Fills in the ends."""
-    why = f'with measure = "{measure}"'
+    """Kernel sockets can be the clients and the backends. Fills in the ends."""
+    service, why = tables["service"], f'with measure = "{measure}"'
     needed(source, {"port": 2, "backend": 1}, arrays)
-    _fill_ends(source, tables, arrays)
+    _fill_ends(source, service, tables["sockets"], arrays["port"])
     if arrays["host"]:
         source.problem(("host",), f"expected no [[host]] {why} and a [service]: its clients and backends are the ends")
     if tables["sockets"].get("transport") == Transport.UDP:
         source.mismatch(("sockets", "transport"), f'"{Transport.TCP}" where there is a [service] {why}', "udp")
-    _check_service(source, tables["service"], why)
-    backends = [backend for backend in arrays["backend"] if "port" in backend.values]
-    for backend in backends[1:]:
-        if (own := backend.values["port"]) != (port := backends[0].values["port"]):
-            expected = f"{port}, as backend[1].port is, {why}: one server has the addresses of all"
-            source.mismatch((*backend.at, "port"), expected, own)
-    if is_v6(tables["service"]) or any(addresses.is_v6(other.values.get("address", "")) for other in arrays["backend"]):
-        expected = f"expected IPv4 on both sides {why}: its sockets have no other addresses"
-        source.problem(("service", "address"), expected)
-
-
-def _fill_ends(source: Source, tables: ByTable, arrays: Arrays) -> None:
-    """The sockets' ends are the ports of the service."""
-    service, sockets = tables["service"], tables["sockets"]
-    for key in ("client", "server"):
-        if sockets.get(key) is not None:
-            source.problem(("sockets", key), f"expected none where there is a [service]: service.{key}_port has it")
-    ends = [service.get(key) for key in ("client_port", "server_port")]
-    if len({*ends, None}) == 3 and {*ends} <= {port.values.get("name") for port in arrays["port"]}:
-        sockets["client"], sockets["server"] = ends
-
-
-def _check_service(source: Source, service: Values, why: str) -> None:
-    """What of a service kernel sockets cannot do."""
-    if service.get("proxy_protocol") is not None:
-        source.problem(("service", "proxy_protocol"), f"expected none {why}: its servers read no header")
-    if service.get("mode") == Mode.DIRECT:
-        expected = f"another {why}: kernel sockets have no way to the client past the device"
-        source.mismatch(("service", "mode"), expected, Mode.DIRECT.value)
+    _check_kernels(source, service, arrays["backend"], why)
     if (clients := service.get("clients")) and clients.count > MOST_CLIENTS:
         source.mismatch(("service", "clients"), f"at most {MOST_CLIENTS} addresses {why}", f"{clients.count:,}")
     if lookup(source.data, ("service", "client_ports")) is not None:
         source.problem(("service", "client_ports"), f"expected none {why}: the kernel chooses them")
+
+
+def _fill_ends(source: Source, service: Values, sockets: Values, ports: Sequence[Element]) -> None:
+    """Those of the service, whose ports are checked elsewhere."""
+    for key in ("client", "server"):
+        if sockets.get(key) is not None:
+            source.problem(("sockets", key), f"expected none where there is a [service]: service.{key}_port has it")
+    ends = [service.get(key) for key in ("client_port", "server_port")]
+    if len({*ends, None}) == 3 and {*ends} <= {port.values.get("name") for port in ports}:
+        sockets["client"], sockets["server"] = ends
+
+
+def _check_kernels(source: Source, service: Values, backends: Sequence[Element], why: str) -> None:
+    """Their addresses are of IPv4, their answers take the way back through the device, and one server is all."""
+    if service.get("mode") == Mode.DIRECT:
+        expected = f"another {why}: kernel sockets have no way to the client past the device"
+        source.mismatch(("service", "mode"), expected, Mode.DIRECT.value)
+    if service.get("proxy_protocol") is not None:
+        source.problem(("service", "proxy_protocol"), f"expected none {why}: its servers read no header")
+    if is_v6(service) or any(addresses.is_v6(backend.values.get("address", "")) for backend in backends):
+        source.problem(
+            ("service", "address"), f"expected IPv4 on both sides {why}: its sockets have no other addresses"
+        )
+    numbered = [backend for backend in backends if "port" in backend.values]
+    for backend in numbered[1:]:
+        if (own := backend.values["port"]) != (port := numbered[0].values["port"]):
+            expected = f"{port}, as backend[1].port is, {why}: one server has the addresses of all"
+            source.mismatch((*backend.at, "port"), expected, own)
 
 
 def check_header(source: Source, measure: str, tables: ByTable) -> None:
