@@ -344,7 +344,7 @@ fn what_cannot_be_opened_names_the_option() {
         ),
         (vec!["--request-size", "10"], "expected 24 to 1460"),
         (vec!["--clients", "fd00::1"], "same family as --to"),
-        (vec!["--answer-size", "63"], "expected 64 to 1460"),
+        (vec!["--answer-size", "63"], "expected 64 to 1048576"),
         (vec!["--retry", "1s"], "expected TIME:TIMES"),
         (vec!["--backend-down", "0@1s"], "as in 2@3s-6s:reset"),
         (
