@@ -300,8 +300,8 @@ impl Outgoing {
 
     /// The sequence number behind it.
     pub fn next_seq(&self) -> u32 {
-        let fin = u32::from(self.flags & FIN != 0);
-        self.seq.wrapping_add(self.content_len() as u32 + fin)
+        let controls = (self.flags & (SYN | FIN)).count_ones();
+        self.seq.wrapping_add(self.content_len() as u32 + controls)
     }
 
     /// Bytes of its frame, without check sequence.
