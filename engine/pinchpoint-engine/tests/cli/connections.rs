@@ -252,7 +252,10 @@ fn an_answer_of_several_segments_arrives_whole() {
     assert_eq!(client["delivered_bytes"], 200 * 65536, "{told}");
     assert!(client["goodput_bps"].as_f64() > Some(0.0), "{told}");
     let (first, last) = (&client["first_byte_ns"], &client["answer_ns"]);
-    assert_eq!((&first["count"], &last["count"]), (&200.into(), &200.into()));
+    assert_eq!(
+        (&first["count"], &last["count"]),
+        (&200.into(), &200.into())
+    );
     assert!(first["p50"].as_u64() < last["p50"].as_u64(), "{told}");
     assert_eq!(backend["requests"], 200, "{told}");
     let short = account(&connect(&["--json"]));

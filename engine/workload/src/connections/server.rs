@@ -303,14 +303,18 @@ impl Server {
         }
         if segment.has(RST) {
             backend.resets += 1;
-            self.transfers.iter_mut().for_each(|own| own.forget(segment));
+            self.transfers
+                .iter_mut()
+                .for_each(|own| own.forget(segment));
             return None;
         }
         let first = (self.same_first_seq).unwrap_or_else(|| first_seq(segment, self.key));
         if segment.has(SYN) {
             backend.syns += 1;
             self.sources.add(segment.src.bits);
-            self.transfers.iter_mut().for_each(|own| own.forget(segment));
+            self.transfers
+                .iter_mut()
+                .for_each(|own| own.forget(segment));
             return Some(self.reply(segment, first, SYN | ACK, Content::Nothing));
         }
         if let Some(transfers) = &mut self.transfers

@@ -93,7 +93,13 @@ impl Client {
             ..*segment
         };
         let segment = &fresh;
-        self.on_bytes(&Arrived { segment, ..*arrived }, known)
+        self.on_bytes(
+            &Arrived {
+                segment,
+                ..*arrived
+            },
+            known,
+        )
     }
 
     /// The next bytes of an answer came.

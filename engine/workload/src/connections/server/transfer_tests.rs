@@ -88,7 +88,10 @@ fn every_byte_of_a_long_answer_arrives_and_no_segment_twice() {
 fn the_first_byte_comes_before_the_last() {
     let net = Net::new(asks(1, 50, Retry::default(), LEN), serves(LEN), Wire).run();
     let times = net.client.times().clone();
-    let (first, last) = (times.first_byte.into_histogram(), times.answer.into_histogram());
+    let (first, last) = (
+        times.first_byte.into_histogram(),
+        times.answer.into_histogram(),
+    );
     assert_eq!((first.len(), last.len()), (50, 50));
     assert!(first.max() < last.min(), "{} {}", first.max(), last.min());
 }
@@ -99,7 +102,11 @@ fn ten_segments_go_out_at_first_and_one_more_for_each_acknowledgment() {
     let first = sent(&mut server, 0);
     assert_eq!(first.len(), 10);
     assert!(matches!(first[0].content, Content::Answer(_, 1440)));
-    assert!(first[1..].iter().all(|one| one.content == Content::Zeros(1440)));
+    assert!(
+        first[1..]
+            .iter()
+            .all(|one| one.content == Content::Zeros(1440))
+    );
     assert!(sent(&mut server, 0).is_empty());
     assert_eq!(ask(&mut server, &acknowledging(&request, 2 * MSS)), None);
     let more = sent(&mut server, 0);
@@ -113,7 +120,10 @@ fn no_more_is_under_way_than_the_peer_s_window() {
     let (mut acknowledged, mut under_way) = (0, sent(&mut server, 0).len() as u32);
     for _ in 0..300 {
         acknowledged += MSS;
-        assert_eq!(ask(&mut server, &acknowledging(&request, acknowledged)), None);
+        assert_eq!(
+            ask(&mut server, &acknowledging(&request, acknowledged)),
+            None
+        );
         under_way = under_way - 1 + sent(&mut server, 0).len() as u32;
         assert!(under_way * MSS <= 0xffff, "{under_way}");
     }
@@ -167,7 +177,10 @@ fn the_last_segment_says_so() {
     let flags: Vec<u16> = segments.iter().map(|one| one.flags).collect();
     assert_eq!(flags, [ACK, ACK, PSH | ACK]);
     assert_eq!(segments[2].content, Content::Zeros(5));
-    assert_eq!(segments[2].next_seq(), request.ack.wrapping_add(2 * MSS + 5));
+    assert_eq!(
+        segments[2].next_seq(),
+        request.ack.wrapping_add(2 * MSS + 5)
+    );
 }
 
 proptest! {
