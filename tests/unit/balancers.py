@@ -11,7 +11,7 @@ from support import RULES
 
 from pinchpoint.account.exhausted import Seen
 from pinchpoint.account.validity import LoadJudgement, judge_load
-from pinchpoint.engine.connections import SAMPLED_S, Account, Client, PortCounts, Sample, Sources, Times
+from pinchpoint.engine.connections import MOST_BYTES, SAMPLED_S, Account, Client, PortCounts, Sample, Sources, Times
 from pinchpoint.measure.served import Flush, Opened
 from pinchpoint.measure.standing import Task
 from pinchpoint.model.errors import BenchError
@@ -133,6 +133,9 @@ def _client(load, opened, borne, slow, most):
     counts |= {"timed_out_answering": slow, "timed_out_connecting": opened - borne - slow}
     times = Times(borne, 50_000, 90_000, 100_000)
     ends = {"backends": (), "local": Sources((), 0), "connect_ns": times, "answer_ns": None, "close_ns": None}
+    if load.answer_bytes > MOST_BYTES:
+        first, last = (Times(borne, ns, ns, ns) for ns in (10_000, 70_000))
+        ends |= {"first_byte_ns": first, "answer_ns": last, "goodput_bps": 1e6}
     return Client(**counts, **ends)
 
 

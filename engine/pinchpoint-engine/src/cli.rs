@@ -22,6 +22,7 @@ mod connect;
 mod connect_account;
 mod connect_args;
 mod connect_outages;
+mod connect_parts;
 mod connect_samples;
 mod connect_work;
 mod engine_args;

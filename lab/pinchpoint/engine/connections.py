@@ -18,6 +18,7 @@ RETRY = "500ms:100"  # of a SYN that is not answered, until the connection has t
 LINK_S = 20.0  # a switch looks for a vhost server about once a second
 SAMPLED_S = 0.1
 LEAST_BYTES, MOST_BYTES = 64, 1440  # of a request and an answer: what they say, one segment of either family
+MOST_ANSWER = 1 << 20  # bytes, in segments of `MOST_BYTES`, which are sent again where they are lost
 MOST_ASKED = 61_438  # bytes of all requests of a connection: its sequence numbers tell it from others
 ASKED_S = 2.0  # until a kernel asks once more where a backend is that was not there before (arp(7), retrans_time)
 CHECKS = 3  # of each backend by the balancer, before the first connection is due
@@ -148,6 +149,9 @@ class Client(Counts, frozen=True, kw_only=True):
     connect_ns: Times | None
     answer_ns: Times | None
     close_ns: Times | None
+    first_byte_ns: Times | None = None  # of the first answer, where it is several segments
+    delivered_bytes: int = 0  # of answers, in order and once
+    goodput_bps: float | None = None  # from when the first connection was due until the last byte
     most_open: int = 0  # at the same time
     unsent: int = 0  # segments of connections under way that the port did not take
     reused: int | None = None  # whose backend saw the address and port of another open one; None: not looked at
@@ -196,6 +200,7 @@ class Backend(msgspec.Struct, frozen=True):
 
     syns: int
     requests: int
+    retransmitted: int = 0  # segments of answers
 
 
 class Server(msgspec.Struct, frozen=True):
@@ -239,6 +244,11 @@ class Account(msgspec.Struct, frozen=True):
     def missed(self) -> int:
         """Frames that reached the engine and that it had no room for."""
         return sum(port.rx_missed or 0 for port in self.ports) + (self.handed.lost if self.handed else 0)
+
+    @property
+    def retransmitted(self) -> int:
+        """Segments of answers that backends sent again."""
+        return sum(backend.retransmitted for backend in self.server.backends) if self.server else 0
 
     @property
     def answered(self) -> tuple[int, ...]:

@@ -43,6 +43,8 @@ _IPV4 = "[0-9.]+"
 _IP = "[0-9A-Fa-f:.]+"
 _PORT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,9}")
 _CONFIG_KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_SIZES: Mapping[str, int] = {"B": 1, "kB": 1000, "KiB": 1 << 10, "MB": 1_000_000, "MiB": 1 << 20}
+_SIZE = re.compile(f"([0-9]{{1,9}}) ?({'|'.join(_SIZES)})")
 _UDP_RANGE = re.compile(r"([0-9]{1,5})-([0-9]{1,5})")
 
 
@@ -160,6 +162,20 @@ def integer(low: int, high: int) -> Kind:
     expected = f"a whole number from {low:,} to {high:,}"
     limits = {"type": "integer", "minimum": low, "maximum": high}
     return values(expected, lambda value: _is_whole(value) and low <= value <= high, **limits)
+
+
+def size(low: int, high: int) -> Kind:
+    """Bytes from `low` to `high`; read as their number."""
+
+    def read(value: Any) -> int:
+        text = _SIZE.fullmatch(value) if isinstance(value, str) else None
+        count = int(text[1]) * _SIZES[text[2]] if text else value
+        check(_is_whole(count) and low <= count <= high)
+        return int(count)
+
+    units = f'or with a unit ({", ".join(_SIZES)}): "64 KiB"'
+    whole = integer(low, high)
+    return Kind(f"{whole.expected}, {units}", read, schema={"anyOf": [whole.schema, full(_SIZE)]})
 
 
 def power_of_two(low: int, high: int) -> Kind:

@@ -47,6 +47,7 @@ _EXPECTED: Final = Segment(seq=1_000_001, ack=2_000_001)
 _OF_SEGMENTS: Final = {"opening_s": None, "established_s": None, "closes": Closer.CLIENT}
 _ONE_REQUEST: Final = {"requests": 1, "hold_s": 0.0, "work": "request", "programs": False}
 """Keys of [service] and of a measure as they are with UDP."""
+_ONE_SEGMENT: Final = 1440  # bytes of an answer
 _SECONDS: Final = kinds.number(1, 86_400)
 _OWN: Final = Unset("the device's own")
 
@@ -167,6 +168,7 @@ def check(source: Source, device: Device, tables: ByTable, arrays: Arrays) -> No
         _check_datagrams(source, device, measure, tables)
     if mode == Mode.DIRECT:
         _check_direct(source, measure, tables, arrays["backend"])
+    _check_answers(source, measure, tables)
     _check_once(source, arrays["backend"])
     check_addresses(source, service, arrays["backend"])
 
@@ -345,6 +347,15 @@ def _check_direct(source: Source, measure: str, tables: ByTable, backends: Seque
         modes = " or ".join(f'"{mode}"' for mode in Mode if mode is not Mode.DIRECT)
         why = f'measure = "{measure}", whose frames are all for one Ethernet address behind the device'
         source.mismatch(("service", "mode"), f"{modes} with {why}", Mode.DIRECT.value)
+
+
+def _check_answers(source: Source, measure: str, tables: ByTable) -> None:
+    """Answers of several segments are sent by TCP, through the device."""
+    service, answer = tables["service"], tables.get(measure, {}).get("answer_bytes", 0)
+    is_udp = service.get("transport") == Transport.UDP
+    if answer > _ONE_SEGMENT and (is_udp or service.get("mode") == Mode.DIRECT):
+        key = f'transport = "{Transport.UDP}"' if is_udp else f'mode = "{Mode.DIRECT}"'
+        source.mismatch((measure, "answer_bytes"), f"at most {_ONE_SEGMENT:,} with service.{key}", answer)
 
 
 def _check_programs(source: Source, measure: str, service: Values) -> None:

@@ -289,6 +289,13 @@ def test_where_no_place_is_kept_the_completed_rate_goes_on_for_ever():
     assert result.verdict.headline.endswith("sustained: what ends the completed rate")
 
 
+def test_the_first_byte_of_several_segments_comes_before_the_last():
+    figures = metrics(measured(Balancer(places=100_000, capacity_cps=1000.0), answer_bytes=65_536))
+    assert (figures["first byte p50"].value, figures["last byte p50"].value) == (10_000, 70_000)
+    short = metrics(measured(Balancer(places=100_000, capacity_cps=1000.0)))
+    assert "last byte p50" not in short
+
+
 def test_goodput_is_that_of_completed_answers():
     result = measured(
         Balancer(places=100_000, capacity_cps=1000.0, queue=200.0), steady_s=4.0, requests=3, answer_bytes=1000

@@ -294,14 +294,27 @@ def test_an_address_that_no_host_can_have_is_refused(change, key):
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
-        ("answer_bytes = 1", "expected a whole number from 64 to 1,440, found 1"),
-        ("answer_bytes = 1_048_576", "expected a whole number from 64 to 1,440"),
+        ("answer_bytes = 1", "expected a whole number from 64 to 1,048,576, or with a unit"),
+        ("answer_bytes = 1_048_577", "expected a whole number from 64 to 1,048,576"),
+        ('answer_bytes = "2 MiB"', 'found "2 MiB"'),
+        ('answer_bytes = "64 KB"', 'found "64 KB"'),
         ("requests = 50\nrequest_bytes = 1440", "connections.requests: expected at most 42 of 1,440 bytes"),
     ],
 )
 def test_what_the_engine_can_neither_ask_nor_answer_is_refused(keys, words):
     asked = ('"verify"\n', f'"connections"\n[connections]\n{keys}\n')
     assert words in problem(asked)
+
+
+def test_answers_have_units_and_several_segments_are_of_tcp_and_through_the_device():
+    def asking(size):
+        return ('"verify"\n', f'"connections"\n[connections]\nanswer_bytes = {size}\n')
+
+    assert read(asking('"64 KiB"')).measure.answer_bytes == 65_536
+    assert read(asking('"1MiB"')).measure.answer_bytes == 1_048_576
+    for changes in ([*DIRECT, ("port = 8080\n", "")], [("port = 80\n", 'port = 80\ntransport = "udp"\n')]):
+        words = problem(*changes, asking(1441))
+        assert "connections.answer_bytes: expected at most 1,440 with service." in words
 
 
 @pytest.mark.parametrize(

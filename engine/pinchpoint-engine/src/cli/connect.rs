@@ -14,6 +14,7 @@ use pinchpoint_workload::connections::plan::{Plan, mix};
 use pinchpoint_workload::connections::samples::Samples;
 use pinchpoint_workload::connections::schedule::Schedule;
 use pinchpoint_workload::connections::server::Server;
+use pinchpoint_workload::connections::timers::Retry;
 use pinchpoint_workload::connections::work::{ClientEnd, Connections};
 use std::fs::File;
 use std::sync::mpsc::channel;
@@ -42,9 +43,10 @@ pub(super) fn connect(args: &ConnectArgs, out: &mut File) -> Result<u8, Failure>
     let direct = direct(args)?;
     let closes_after = (args.close == Closer::Backend).then_some(args.requests);
     let first_seq = args.sequence.map(|(_, servers)| servers);
-    let servers = servers(&args.servers, first_seq, direct, closes_after)?;
+    let servers = servers(&args.servers, first_seq, direct, closes_after, args.retry)?;
     let (to, samples) = channel();
     let (by_tuple, in_order, lead_ns) = (args.by_tuple, args.order, args.lead);
+    let answer_len = args.servers.answer_size;
     let parts = parts(args, &plan, &schedule)?;
     let make = parts.into_iter().enumerate().map(|(core, part)| {
         let sampler = (args.sample).map(|every_ns| Samples::new(core, every_ns, to.clone()));
@@ -55,7 +57,8 @@ pub(super) fn connect(args: &ConnectArgs, out: &mut File) -> Result<u8, Failure>
             let client = client
                 .by_tuple(by_tuple)
                 .in_order(in_order)
-                .with_lead(lead_ns);
+                .with_lead(lead_ns)
+                .with_answers(answer_len);
             let client = match part {
                 Some(part) => client.with_part(part),
                 None => client,
@@ -78,7 +81,7 @@ pub(super) fn connect(args: &ConnectArgs, out: &mut File) -> Result<u8, Failure>
 /// # Errors
 /// What is wrong with the command line, or which port could not be opened.
 pub(super) fn serve(args: &ServeArgs, out: &mut File) -> Result<u8, Failure> {
-    let servers = servers(&args.servers, None, None, None)?
+    let servers = servers(&args.servers, None, None, None, None)?
         .ok_or_else(|| Failure::usage("no backend: add --backend IP:PORT"))?;
     let cores = cores(args.cores.as_ref(), &args.standing);
     let make = (0..cores.len().max(1)).map(|_| {
@@ -178,6 +181,7 @@ fn servers(
     first_seq: Option<u32>,
     direct: Option<End>,
     closes_after: Option<u32>,
+    retry: Option<Retry>,
 ) -> Result<Option<impl Fn(&WorkerPort) -> Server + Clone + use<>>, Failure> {
     let backends: Vec<End> = args.backend.iter().copied().map(End::from).collect();
     if let Some(twice) = (1..backends.len()).find(|&at| backends[..at].contains(&backends[at])) {
@@ -198,16 +202,13 @@ fn servers(
             backends.len().saturating_sub(1)
         )));
     }
-    if let Some(refused) = args.too_long() {
-        return Err(Failure::usage(refused));
-    }
     let (answer_len, mac, down) = (args.answer_size, args.server_mac, args.backend_down.clone());
     let make = move |port: &WorkerPort| {
         let own = mac.or_else(|| port.port.mac()).unwrap_or(SERVER_MAC);
         // Sequence numbers shall differ from one start to the next, not be secret.
         let key = mix(u64::from(std::process::id()));
         let server = Server::new(&backends, own, answer_len, key).with_first_seq(first_seq);
-        let server = server.with_close(closes_after);
+        let server = server.with_close(closes_after).with_retry(retry);
         server.with_outages(down.clone()).with_direct(direct)
     };
     Ok((!args.backend.is_empty()).then_some(make))

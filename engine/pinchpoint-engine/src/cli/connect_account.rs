@@ -1,19 +1,16 @@
 //! What `connect` and `serve` print.
 
-use super::numbers::{duration, grouped};
+use super::connect_parts::{SourcesTold, TimesTold};
+use super::numbers::{duration, grouped, scaled};
 use super::standing_account::{PortTold, Ran, port_table};
 use super::table::{Paint, Table};
-use pinchpoint_traffic::latency::LatencyRecorder;
 use pinchpoint_workload::connections::client::Client;
 use pinchpoint_workload::connections::counts::Counts;
-use pinchpoint_workload::connections::server::{Server, Sources};
+use pinchpoint_workload::connections::server::Server;
 use pinchpoint_workload::connections::work::{Account, Others};
 use serde::Serialize;
 use std::fmt::Write as _;
-use std::net::IpAddr;
 
-/// Addresses that are listed; the rest are summed up.
-const MOST_LISTED: usize = 256;
 /// Addresses in a table.
 const MOST_SHOWN: usize = 8;
 
@@ -76,6 +73,12 @@ struct ClientTold {
     connect_ns: Option<TimesTold>,
     answer_ns: Option<TimesTold>,
     close_ns: Option<TimesTold>,
+    /// Of the first answer, where answers are of several segments; otherwise `answer_ns`.
+    first_byte_ns: Option<TimesTold>,
+    /// Of answers, in order and once.
+    delivered_bytes: u64,
+    /// From when the first connection was due until the last byte; null before that.
+    goodput_bps: Option<f64>,
     /// Connections answered, by the backend's number.
     backends: Vec<u64>,
     /// The same by the source address that the backend saw.
@@ -83,33 +86,6 @@ struct ClientTold {
     /// Who gave the first answer, by connection, none where it did not come or was wrong; null
     /// without --order.
     order: Option<Vec<Option<u16>>>,
-}
-
-#[derive(Debug, Serialize)]
-struct TimesTold {
-    count: u64,
-    min: u64,
-    mean: f64,
-    p50: u64,
-    p90: u64,
-    p99: u64,
-    p999: u64,
-    max: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct SourcesTold {
-    listed: Vec<SourceTold>,
-    /// Addresses that are not listed, as far as they were counted one by one.
-    unlisted: usize,
-    /// What came from addresses that are not listed.
-    others: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct SourceTold {
-    address: IpAddr,
-    count: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -132,6 +108,8 @@ struct BackendTold {
     resets: u64,
     toa: u64,
     down: u64,
+    /// Segments of answers that it sent again.
+    retransmitted: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -262,7 +240,9 @@ impl ClientTold {
             toa_wrong,
             unsent,
         } = *client.counts();
-        let times = client.times();
+        let (times, delivered) = (client.times(), client.delivered());
+        let lasted_ns = delivered.last_ns.checked_sub(client.start_ns());
+        let lasted_ns = lasted_ns.filter(|&ns| ns > 0 && delivered.bytes > 0);
         Self {
             opened,
             shortfall,
@@ -291,6 +271,9 @@ impl ClientTold {
             connect_ns: TimesTold::new(&times.connect),
             answer_ns: TimesTold::new(&times.answer),
             close_ns: TimesTold::new(&times.close),
+            first_byte_ns: TimesTold::new(&times.first_byte),
+            delivered_bytes: delivered.bytes,
+            goodput_bps: lasted_ns.map(|ns| 8e9 * delivered.bytes as f64 / ns as f64),
             backends: client.answered().backends().to_vec(),
             local: SourcesTold::new(client.answered().local()),
             order: client.order().map(|order| order.backends().collect()),
@@ -330,6 +313,9 @@ impl ClientTold {
                 outcomes.row([name.to_owned(), grouped(count)]);
             }
         }
+        if let Some(bps) = self.goodput_bps {
+            outcomes.row(["goodput".to_owned(), format!("{}bit/s", scaled(bps))]);
+        }
         let parts = [self.times(paint), self.shares(paint)];
         let parts = parts.into_iter().flatten();
         std::iter::once(outcomes.render(paint))
@@ -350,6 +336,7 @@ impl ClientTold {
         ]);
         let stages = [
             ("connected", &self.connect_ns),
+            ("first byte", &self.first_byte_ns),
             ("answered", &self.answer_ns),
             ("closed", &self.close_ns),
         ];
@@ -390,37 +377,6 @@ impl ClientTold {
     }
 }
 
-impl TimesTold {
-    fn new(times: &LatencyRecorder) -> Option<Self> {
-        let found = times.clone().into_histogram();
-        (!found.is_empty()).then(|| Self {
-            count: found.len(),
-            min: found.min(),
-            mean: found.mean(),
-            p50: found.value_at_quantile(0.5),
-            p90: found.value_at_quantile(0.9),
-            p99: found.value_at_quantile(0.99),
-            p999: found.value_at_quantile(0.999),
-            max: found.max(),
-        })
-    }
-}
-
-impl SourcesTold {
-    fn new(sources: &Sources) -> Self {
-        let mut sorted = sources.sorted();
-        let rest = sorted.split_off(sorted.len().min(MOST_LISTED));
-        Self {
-            listed: sorted
-                .into_iter()
-                .map(|(address, count)| SourceTold { address, count })
-                .collect(),
-            unlisted: rest.len(),
-            others: sources.others + rest.iter().map(|(_, count)| count).sum::<u64>(),
-        }
-    }
-}
-
 impl ServerTold {
     fn new(server: &Server) -> Self {
         let strays = server.strays();
@@ -435,6 +391,7 @@ impl ServerTold {
                     resets: one.resets,
                     toa: one.toa,
                     down: one.down,
+                    retransmitted: one.retransmitted,
                 })
                 .collect(),
             elsewhere: strays.elsewhere,
@@ -455,6 +412,7 @@ impl ServerTold {
             "resets",
             "with TOA",
             "while down",
+            "sent again",
         ]);
         for (number, one) in self.backends.iter().enumerate() {
             let counts = [
@@ -465,6 +423,7 @@ impl ServerTold {
                 one.resets,
                 one.toa,
                 one.down,
+                one.retransmitted,
             ];
             table.row([number.to_string()].into_iter().chain(counts.map(grouped)));
         }

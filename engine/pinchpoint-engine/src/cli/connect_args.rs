@@ -12,6 +12,7 @@ use pinchpoint_workload::connections::outages::Outage;
 use pinchpoint_workload::connections::payload::{ANSWER_LEN, REQUEST_LEN};
 use pinchpoint_workload::connections::plan::{MOST_SENT, Mix, Plan, Requests, mix};
 use pinchpoint_workload::connections::schedule::Schedule;
+use pinchpoint_workload::connections::segment::MSS;
 use pinchpoint_workload::connections::timers::Retry;
 use pinchpoint_workload::connections::work::NextHop;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -53,6 +54,8 @@ Exit status otherwise: 2 bad command line, 3 a port could not be opened.";
 /// An MTU of 1,500 without the headers.
 const MOST_BYTES: u64 = 1460;
 const MOST_BYTES_V6: u64 = 1440;
+/// An object of 1 MiB.
+const MOST_ANSWER: u64 = 1 << 20;
 /// The most connections of which the state is kept: 16 MiB, or 512 MiB with --hold or --retry.
 const MOST_OUTSTANDING: f64 = 67_108_864.0;
 const SECOND_NS: f64 = 1e9;
@@ -192,7 +195,7 @@ pub struct ServerArgs {
     /// A backend; several are numbered from 0 on, in this order
     #[arg(long, value_name = "IP:PORT")]
     pub backend: Vec<SocketAddr>,
-    /// Bytes of an answer
+    /// Bytes of an answer; more than 1,440 are several segments
     #[arg(long, value_name = "BYTES", default_value = "64", value_parser = answer_len)]
     pub answer_size: u32,
     /// A backend, by its number, that is down for some time: it answers nothing, or everything by a reset.
@@ -230,6 +233,13 @@ impl ConnectArgs {
             return Err(Failure::usage(
                 "--work udp: one request each; leave out --requests, --hold, --sequence and --close",
             ));
+        }
+        let is_whole = self.work.is_datagrams() || self.direct_return;
+        if is_whole && self.servers.answer_size > MSS {
+            return Err(Failure::usage(format!(
+                "--answer-size {}: expected at most {MSS} with --work udp and --direct-return",
+                self.servers.answer_size
+            )));
         }
         let bytes = u64::from(self.requests) * u64::from(self.request_size);
         if bytes + 2 > u64::from(MOST_SENT) {
@@ -313,21 +323,6 @@ impl ConnectArgs {
     }
 }
 
-impl ServerArgs {
-    /// Why an answer does not fit a segment to one of the backends' clients.
-    pub(super) fn too_long(&self) -> Option<String> {
-        let has_v6 = self.backend.iter().any(SocketAddr::is_ipv6);
-        let is_too_long = has_v6 && u64::from(self.answer_size) > MOST_BYTES_V6;
-        let told = || {
-            format!(
-                "--answer-size {}: expected at most {MOST_BYTES_V6} over IPv6",
-                self.answer_size
-            )
-        };
-        is_too_long.then(told)
-    }
-}
-
 /// Sixteenths of a second: sequence numbers rise from run to run as long as each tuple is
 /// used less than 16 times a second, and come round after more than an hour.
 fn first_round(now: SystemTime) -> u16 {
@@ -388,19 +383,19 @@ fn sampled(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "expected at least 10ms".to_owned())
 }
 
-fn bytes(text: &str, least: usize) -> Result<u32, String> {
+fn bytes(text: &str, least: usize, most: u64) -> Result<u32, String> {
     let value = numbers::count(text)?;
-    let fits = (least as u64..=MOST_BYTES).contains(&value);
+    let fits = (least as u64..=most).contains(&value);
     fits.then_some(value as u32)
-        .ok_or_else(|| format!("expected {least} to {MOST_BYTES}"))
+        .ok_or_else(|| format!("expected {least} to {most}"))
 }
 
 fn request_len(text: &str) -> Result<u32, String> {
-    bytes(text, REQUEST_LEN)
+    bytes(text, REQUEST_LEN, MOST_BYTES)
 }
 
 fn answer_len(text: &str) -> Result<u32, String> {
-    bytes(text, ANSWER_LEN)
+    bytes(text, ANSWER_LEN, MOST_ANSWER)
 }
 
 fn sequence(text: &str) -> Result<(u32, u32), String> {
@@ -451,13 +446,16 @@ mod tests {
     }
 
     #[test]
-    fn sizes_hold_what_is_in_them_and_fit_a_segment() {
+    fn sizes_hold_what_is_in_them_and_requests_fit_a_segment() {
         assert_eq!(
-            (request_len("24"), answer_len("64"), answer_len("1460")),
-            (Ok(24), Ok(64), Ok(1460))
+            (request_len("24"), answer_len("64"), answer_len("1048576")),
+            (Ok(24), Ok(64), Ok(1 << 20))
         );
-        for refused in [request_len("23"), answer_len("63"), request_len("1461")] {
+        for refused in [request_len("23"), request_len("1461")] {
             assert!(refused.unwrap_err().contains("to 1460"));
+        }
+        for refused in [answer_len("63"), answer_len("1048577")] {
+            assert!(refused.unwrap_err().contains("64 to 1048576"));
         }
     }
 }

@@ -243,6 +243,26 @@ fn requests_in_datagrams_are_counted_by_the_backend_that_answered() {
 }
 
 #[test]
+fn an_answer_of_several_segments_arrives_whole() {
+    let told = account(&connect(&["--answer-size", "65536", "--late", "--json"]));
+    let (client, backend) = (&told["client"], &told["server"]["backends"][0]);
+    for key in ["opened", "answered", "completed"] {
+        assert_eq!(client[key], 200, "{key}: {told}");
+    }
+    assert_eq!(client["delivered_bytes"], 200 * 65536, "{told}");
+    assert!(client["goodput_bps"].as_f64() > Some(0.0), "{told}");
+    let (first, last) = (&client["first_byte_ns"], &client["answer_ns"]);
+    assert_eq!(
+        (&first["count"], &last["count"]),
+        (&200.into(), &200.into())
+    );
+    assert!(first["p50"].as_u64() < last["p50"].as_u64(), "{told}");
+    assert_eq!(backend["requests"], 200, "{told}");
+    let short = account(&connect(&["--json"]));
+    assert_eq!(short["client"]["first_byte_ns"], Value::Null);
+}
+
+#[test]
 fn the_account_is_a_table_for_people() {
     let text = stdout(&connect(&[
         "--requests",
@@ -344,7 +364,11 @@ fn what_cannot_be_opened_names_the_option() {
         ),
         (vec!["--request-size", "10"], "expected 24 to 1460"),
         (vec!["--clients", "fd00::1"], "same family as --to"),
-        (vec!["--answer-size", "63"], "expected 64 to 1460"),
+        (vec!["--answer-size", "63"], "expected 64 to 1048576"),
+        (
+            vec!["--work", "udp", "--answer-size", "2000"],
+            "--answer-size 2000: expected at most 1440 with --work udp",
+        ),
         (vec!["--retry", "1s"], "expected TIME:TIMES"),
         (vec!["--backend-down", "0@1s"], "as in 2@3s-6s:reset"),
         (

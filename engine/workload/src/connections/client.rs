@@ -3,10 +3,11 @@
 mod closing;
 mod cores;
 mod datagram;
+mod download;
 mod timed;
 
 use super::answered::Answered;
-use super::counts::{Counts, Times};
+use super::counts::{Counts, Delivered, Times};
 use super::order::Order;
 use super::outstanding::{Outstanding, Progress, State};
 use super::payload::{Answer, NOBODY};
@@ -16,6 +17,7 @@ use super::schedule::Schedule;
 use super::segment::{ACK, Content, DATAGRAM, FIN, Incoming, Outgoing, RST, SYN};
 use super::sender::{Sender, Syns};
 use super::timers::{Timer, timers};
+use download::Downloads;
 use pinchpoint_traffic::pace::Pace;
 use pinchpoint_wire::ethernet::Mac;
 
@@ -23,7 +25,7 @@ use pinchpoint_wire::ethernet::Mac;
 #[derive(Debug, Clone)]
 pub struct Client {
     pub(super) sender: Sender,
-    schedule: Schedule,
+    pub(super) schedule: Schedule,
     start_ns: u64,
     outstanding: Outstanding,
     /// The next connection to be opened.
@@ -32,11 +34,14 @@ pub struct Client {
     timers: Vec<Timer>,
     counts: Counts,
     times: Times,
+    delivered: Delivered,
     answered: Answered,
     /// Where connections are held after an answer that says what the backend saw.
     reuse: Option<Reuse>,
     /// Where that is to be known.
     order: Option<Order>,
+    /// Where answers are of several segments.
+    downloads: Option<Box<Downloads>>,
 }
 
 /// A segment that belongs to a connection that has not ended.
@@ -65,9 +70,11 @@ impl Client {
             timers,
             counts: Counts::default(),
             times: Times::default(),
+            delivered: Delivered::default(),
             answered: Answered::new(0),
             reuse: (schedule.hold_ns > 0 && schedule.hold_before > 0).then(Reuse::new),
             order: None,
+            downloads: None,
         }
     }
 
@@ -79,6 +86,11 @@ impl Client {
     /// How long they took.
     pub fn times(&self) -> &Times {
         &self.times
+    }
+
+    /// What arrived of answers.
+    pub fn delivered(&self) -> Delivered {
+        self.delivered
     }
 
     /// Connections answered, by who did it.
@@ -334,6 +346,9 @@ impl Client {
         if segment.payload.is_empty() {
             return self.on_empty(arrived);
         }
+        if self.downloads.is_some() {
+            return self.on_part(arrived);
+        }
         let len = self.sender.plan.requests.len;
         let answered = (sent - 1) / len;
         let is_whole = (sent - 1).is_multiple_of(len) && answered > 0;
@@ -351,6 +366,19 @@ impl Client {
 
     /// The answer to the last of the first `answers` requests.
     fn on_answer(&mut self, arrived: &Arrived<'_, '_>, answers: u16) -> Outgoing {
+        let answer = self.checked(arrived, answers - 1);
+        let bytes = arrived.segment.payload.len();
+        self.delivered.add(bytes, arrived.now_ns);
+        self.on_whole(arrived, answers, answer)
+    }
+
+    /// All of that answer has come; `answer` says who gave it.
+    fn on_whole(
+        &mut self,
+        arrived: &Arrived<'_, '_>,
+        answers: u16,
+        answer: Option<Answer>,
+    ) -> Outgoing {
         let &Arrived {
             segment,
             place,
@@ -358,7 +386,6 @@ impl Client {
             ..
         } = arrived;
         let n = place.n;
-        let answer = self.checked(arrived, answers - 1);
         let backend = answer.map_or(NOBODY, |answer| answer.backend);
         let received = segment.end();
         let progress = Progress {
@@ -454,6 +481,7 @@ impl Client {
     #[inline(always)]
     fn end(&mut self, n: u64) {
         self.counts.unfinished -= 1;
+        self.forget_download(n);
         self.outstanding.set(n, State::Ended);
     }
 }

@@ -122,13 +122,38 @@ impl Counts {
     }
 }
 
+/// What arrived of answers, in order and once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Delivered {
+    /// Bytes.
+    pub bytes: u64,
+    /// When the last came.
+    pub last_ns: u64,
+}
+
+impl Delivered {
+    #[inline(always)]
+    pub(super) fn add(&mut self, bytes: usize, now_ns: u64) {
+        self.bytes += bytes as u64;
+        self.last_ns = now_ns;
+    }
+
+    /// Adds what came to another core.
+    pub fn merge(&mut self, other: &Self) {
+        self.bytes += other.bytes;
+        self.last_ns = self.last_ns.max(other.last_ns);
+    }
+}
+
 /// When something happened, since the connection was due; where connections are held, answers and
 /// FINs since the request was due that they were held before.
 #[derive(Debug, Clone)]
 pub struct Times {
     /// The answer to the SYN.
     pub connect: LatencyRecorder,
-    /// The last answer.
+    /// The first byte of the first answer, where answers are of several segments.
+    pub first_byte: LatencyRecorder,
+    /// The last answer; all of it.
     pub answer: LatencyRecorder,
     /// The other side's FIN.
     pub close: LatencyRecorder,
@@ -138,6 +163,7 @@ impl Times {
     /// Adds those of another core.
     pub fn merge(&mut self, other: &Self) {
         self.connect.merge(other.connect.clone());
+        self.first_byte.merge(other.first_byte.clone());
         self.answer.merge(other.answer.clone());
         self.close.merge(other.close.clone());
     }
@@ -148,6 +174,7 @@ impl Default for Times {
         let empty = || LatencyRecorder::new(1, false);
         Self {
             connect: empty(),
+            first_byte: empty(),
             answer: empty(),
             close: empty(),
         }

@@ -411,6 +411,12 @@ impl<B: Between> Net<B> {
         for segment in syns.iter().chain(&timed) {
             self.launch(segment, true);
         }
+        let mut answers = Vec::new();
+        self.server.send(self.now_ns, 64, &mut answers);
+        self.server.sent(&answers, answers.len());
+        for segment in &answers {
+            self.launch(segment, false);
+        }
         while let Some(first) = self
             .flying
             .first_entry()
@@ -419,7 +425,7 @@ impl<B: Between> Net<B> {
             let (frame, to_server) = first.remove();
             let segment = Incoming::read(&frame).unwrap();
             let reply = if to_server {
-                self.server.react(&segment)
+                self.server.react_at(0, &segment, self.now_ns)
             } else {
                 self.client.react(&segment, self.now_ns)
             };

@@ -26,10 +26,12 @@
 //! sequence numbers, and trusts no others: a balancer in full-NAT rewrites those
 //! of the client. All else crosses in the payload.
 //!
-//! It is not a TCP for general use: a request and an answer are one segment each, there
-//! is no congestion control and no window scale, the server never retransmits, and the
-//! client only where it was told to. A lost segment that is not repeated ends its
-//! connection by time-out, at the stage that lost it.
+//! It is not a TCP for general use: a request is one segment, there is no window scale and
+//! no selective acknowledgment. Answers of one segment are never repeated by the server, and
+//! what the client sends only where it was told to: a lost segment that is not repeated ends
+//! its connection by time-out, at the stage that lost it. Longer answers are segments within
+//! the client's window, which the server repeats after a time-out; of congestion control they
+//! have a first window of ten segments, which each acknowledgment widens.
 
 mod account;
 pub mod answered;

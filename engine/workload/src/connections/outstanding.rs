@@ -112,6 +112,12 @@ impl Outstanding {
         self.progress.get(slot).copied().unwrap_or_default()
     }
 
+    /// The same of a connection that may have ended; none if that was not noted, or is forgotten.
+    pub fn remembered(&self, n: u64) -> Option<Progress> {
+        let is_known = !self.progress.is_empty() && n < self.known.end;
+        (is_known && self.known.end - n <= self.room).then(|| self.progress(n))
+    }
+
     /// Notes how far connection `n` has come, if that is to be known.
     #[inline(always)]
     pub fn note(&mut self, n: u64, progress: Progress) {

@@ -21,6 +21,9 @@ pub const ACK: u16 = 0x10;
 /// No control bit, of which TCP has twelve: it is a UDP datagram, without numbers, window and options.
 pub const DATAGRAM: u16 = 0x8000;
 
+/// Bytes of an answer that a segment carries where there are more: a device may exchange IPv4 for IPv6.
+pub const MSS: u32 = 1440;
+
 const MIN_FRAME: usize = 64 - FCS_LEN;
 /// Maximum segment size 1,460, and 1,440 over IPv6 (RFC 9293 section 3.7.1).
 const MSS_V4: [u8; 4] = [2, 4, 0x05, 0xb4];
@@ -82,6 +85,8 @@ pub enum Content {
     Request(Request, usize),
     /// An answer of this many bytes.
     Answer(Answer, usize),
+    /// This many bytes of an answer, not its first.
+    Zeros(usize),
 }
 
 /// A segment to be sent.
@@ -279,7 +284,7 @@ impl Outgoing {
     fn content_len(&self) -> usize {
         match self.content {
             Content::Nothing => 0,
-            Content::Request(_, len) | Content::Answer(_, len) => len,
+            Content::Request(_, len) | Content::Answer(_, len) | Content::Zeros(len) => len,
         }
     }
 
@@ -291,6 +296,12 @@ impl Outgoing {
             tcp::HEADER_LEN + self.options().len()
         };
         header + self.content_len()
+    }
+
+    /// The sequence number behind it.
+    pub fn next_seq(&self) -> u32 {
+        let controls = (self.flags & (SYN | FIN)).count_ones();
+        self.seq.wrapping_add(self.content_len() as u32 + controls)
     }
 
     /// Bytes of its frame, without check sequence.
@@ -400,6 +411,10 @@ impl Outgoing {
             Content::Nothing => 0,
             Content::Request(request, _) => request.write(out),
             Content::Answer(answer, _) => answer.write(out),
+            Content::Zeros(_) => {
+                out.fill(0);
+                0
+            }
         }
     }
 }

@@ -1,18 +1,21 @@
-//! The server: answers every segment from the segment alone.
+//! The server: answers every segment from the segment alone, but for answers of several segments.
 //!
 //! Its first sequence number is a keyed hash of the addresses that it sees, so the
 //! acknowledgment of a segment says what the other side has received.
+
+mod transfer;
 
 use super::end::{End, MOST_SOURCES, bits, ip};
 use super::outages::{Manner, Outage, Outages};
 use super::payload::{Answer, Request};
 use super::plan::mix;
 use super::proxied::{self, Told};
-use super::segment::{ACK, Content, DATAGRAM, FIN, Incoming, Outgoing, PSH, RST, SYN};
+use super::segment::{ACK, Content, DATAGRAM, FIN, Incoming, MSS, Outgoing, PSH, RST, SYN};
 use foldhash::fast::RandomState;
 use pinchpoint_wire::ethernet::Mac;
 use std::collections::HashMap;
 use std::net::IpAddr;
+use transfer::{Said, Transfers};
 
 /// Segments by source address.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -81,6 +84,8 @@ pub struct Backend {
     pub toa: u64,
     /// Segments that came while it was down.
     pub down: u64,
+    /// Segments of answers that it sent again.
+    pub retransmitted: u64,
 }
 
 /// What was for no backend, or for none of its connections.
@@ -106,6 +111,7 @@ impl Backend {
             resets,
             toa,
             down,
+            retransmitted,
         } = other;
         self.syns += syns;
         self.requests += requests;
@@ -114,6 +120,7 @@ impl Backend {
         self.resets += resets;
         self.toa += toa;
         self.down += down;
+        self.retransmitted += retransmitted;
     }
 }
 
@@ -153,6 +160,8 @@ pub struct Server {
     strays: Strays,
     sources: Sources,
     told: Told,
+    /// Where answers are of several segments.
+    transfers: Option<Box<Transfers>>,
 }
 
 impl Server {
@@ -173,6 +182,7 @@ impl Server {
             strays: Strays::default(),
             sources: Sources::default(),
             told: Told::default(),
+            transfers: (answer_len > MSS).then(|| Box::new(Transfers::new())),
         }
     }
 
@@ -296,13 +306,24 @@ impl Server {
         }
         if segment.has(RST) {
             backend.resets += 1;
+            self.transfers
+                .iter_mut()
+                .for_each(|own| own.forget(segment));
             return None;
         }
         let first = (self.same_first_seq).unwrap_or_else(|| first_seq(segment, self.key));
         if segment.has(SYN) {
             backend.syns += 1;
             self.sources.add(segment.src.bits);
+            self.transfers
+                .iter_mut()
+                .for_each(|own| own.forget(segment));
             return Some(self.reply(segment, first, SYN | ACK, Content::Nothing));
+        }
+        if let Some(transfers) = &mut self.transfers
+            && transfers.acknowledge(segment) == Said::UnderWay
+        {
+            return None;
         }
         let received = segment.ack.wrapping_sub(first);
         if !segment.payload.is_empty() {
@@ -319,7 +340,9 @@ impl Server {
             return Some(self.reply(segment, segment.ack, ACK, Content::Nothing));
         }
         backend.closed += u64::from(after_fin && received > 2);
-        self.strays.unacknowledged += u64::from(!after_fin && !answers_end);
+        // An acknowledgment within a long answer may come late.
+        let is_stray = !after_fin && !answers_end && self.transfers.is_none();
+        self.strays.unacknowledged += u64::from(is_stray);
         None
     }
 
@@ -354,7 +377,7 @@ impl Server {
             seen: datagram.src,
             toa: None,
         };
-        let content = Content::Answer(answer, self.answer_len as usize);
+        let content = Content::Answer(answer, self.answer_len.min(MSS) as usize);
         Some(self.reply(datagram, 0, DATAGRAM, content))
     }
 
@@ -392,7 +415,12 @@ impl Server {
         let content = Content::Answer(answer, self.answer_len as usize);
         let is_last = self.closes_after == Some(u32::from(request.number) + 1);
         let flags = if is_last { PSH | ACK | FIN } else { PSH | ACK };
-        Some(self.reply(segment, segment.ack, flags, content))
+        let reply = self.reply(segment, segment.ack, flags, content);
+        if let Some(transfers) = &mut self.transfers {
+            transfers.begin(segment, reply, number, self.answer_len);
+            return None;
+        }
+        Some(reply)
     }
 
     #[inline(always)]

@@ -1,6 +1,8 @@
 //! Clients and servers as a workload of one core: a client behind the first port, if
 //! there is one, and the same servers behind each of the others.
 
+mod answers;
+
 use super::client::Client;
 use super::end::End;
 use super::parts::{Handed, Part};
@@ -43,6 +45,7 @@ pub struct ClientEnd {
     by_tuple: bool,
     in_order: bool,
     lead_ns: u64,
+    answer_len: u32,
     /// Where other cores have connections of the same client.
     part: Option<Part>,
     asked_ns: u64,
@@ -113,6 +116,7 @@ impl ClientEnd {
             by_tuple: false,
             in_order: false,
             lead_ns: 0,
+            answer_len: 0,
             part: None,
             asked_ns: 0,
             client: None,
@@ -155,7 +159,7 @@ impl ClientEnd {
         let ((next_hop, start_ns), phase) = begun.unwrap_or((at, 0.0));
         let macs = (self.own, next_hop);
         let client = Client::new(self.plan, self.schedule, macs, start_ns);
-        let mut client = client.in_phase(phase);
+        let mut client = client.in_phase(phase).with_answers(self.answer_len);
         if self.by_tuple {
             client.remember_tuples();
         }
@@ -377,7 +381,7 @@ impl Workload for Connections {
     #[inline(always)]
     fn poll(&mut self, core: &mut Core<'_>) -> Step {
         self.pass(core.now_ns);
-        let bursts = self.open(core);
+        let bursts = self.open(core) + self.continue_answers(core);
         if bursts == 0 && self.client.as_mut().is_some_and(ClientEnd::has_ended) {
             return Step::End;
         }
@@ -415,7 +419,7 @@ impl Workload for Connections {
         } else {
             self.server
                 .as_mut()
-                .and_then(|server| server.react(&segment))
+                .and_then(|server| server.react_at(port, &segment, now_ns))
         };
         let Some(reply) = &reply else {
             return;

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 from pinchpoint.account.exhausted import Exhausted, exhausted
 from pinchpoint.dut.device import Keys
 from pinchpoint.dut.services import Doubling
-from pinchpoint.engine.connections import LEAST_BYTES, MOST_ASKED, MOST_BYTES, Load
+from pinchpoint.engine.connections import LEAST_BYTES, MOST_ANSWER, MOST_ASKED, MOST_BYTES, Load
 from pinchpoint.host.priority import kept_off
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table
@@ -142,9 +142,9 @@ CONNECTIONS: Final = Table("connections",
     Key("work", work(), "What is done with a connection; docs/engine.md has the words.", "request"),
     Key("requests", kinds.integer(1, 100), "Requests of each.", 1),
     Key("request_bytes", kinds.integer(LEAST_BYTES, MOST_BYTES), "Bytes of a request.", LEAST_BYTES),
-    Key("answer_bytes", kinds.integer(LEAST_BYTES, MOST_BYTES),
-        "Bytes of an answer. Fewer cannot say who answered; more need several segments, which the engine's backends do "
-        "not send: they repeat nothing that is lost.", LEAST_BYTES),
+    Key("answer_bytes", kinds.size(LEAST_BYTES, MOST_ANSWER),
+        f"Bytes of an answer; fewer cannot say who answered. More than {MOST_BYTES:,} are several segments, which the "
+        "engine's backends send again where they are lost.", LEAST_BYTES),
     Key("hold_s", kinds.number(0, 600), "How long each is held open before its first request, seconds.", 0.0),
     Key("timeout_s", kinds.number(0.01, 60), "A connection that takes longer has failed, seconds.", 1.0),
     Key("early_reuse", kinds.boolean(),
@@ -216,7 +216,9 @@ class _Measured:
             note = f"since the connection was due, at {units.per_second(near.load.rate_cps)}"
             times = (*percentiles("connect", near.client.connect_ns, note),)
             if asks.requests == 1:
-                times += (*percentiles("first byte", near.client.answer_ns, note),)
+                first_ns, last_ns = near.client.first_byte_ns, near.client.answer_ns
+                times += (*percentiles("first byte", first_ns or last_ns, note),)
+                times += (*percentiles("last byte", last_ns if first_ns else None, note),)
         return replace(
             scenario_result(bench.scenario, bench.wall_s, self._opener.measurements),
             threads=self._trials[-1].threads if self._trials else (),
@@ -420,10 +422,15 @@ def _figures(opened: Opened) -> tuple[Metric, ...]:
     client, due, rate_cps = opened.client, opened.judged.due, opened.load.rate_cps
     opening_s = (client.opened + client.shortfall) / rate_cps
     cps = client.completed / opening_s if opening_s else 0.0
-    return (
+    figures = (
         Metric("completed", "1/s", cps, note=f"at {units.per_second(rate_cps)}"),
         Metric("failed", "share", (due - client.completed) / due if due else 0.0),
     )
+    if client.goodput_bps is None or opened.load.answer_bytes <= MOST_BYTES:
+        return figures
+    again = opened.seen.account.retransmitted
+    note = f"bytes of answers until the last; segments sent again: {again:,}"
+    return (*figures, Metric("goodput", "bit/s", client.goodput_bps, note=note))
 
 
 def _warnings(rates: Sequence[Rate], asks: Connections) -> Iterator[ResultWarning]:
@@ -448,7 +455,7 @@ MEASURE: Final = MeasureKind(
     check=check_keys,
     main=("burst rate", "burst rate, ", "fails at any rate", "completed rate", "burst", "goodput", "sustained rate",
           "sustained rate, doubled", "predicted sustained rate", "connect p50", "connect p99", "first byte p50",
-          "first byte p99"),
+          "first byte p99", "last byte p50", "last byte p99"),
     needs={"port": 2, "backend": 1},
     made_of="load",
     is_served=True,

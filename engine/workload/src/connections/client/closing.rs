@@ -10,8 +10,13 @@ impl Client {
         let most = self.sender.plan.most_sent();
         let is_last = self.schedule.server_closes && arrived.sent == most;
         self.counts.late += u64::from(!is_last);
-        let asks = arrived.segment.has(FIN) && !arrived.segment.has(RST);
-        asks.then(|| self.acknowledge(arrived))
+        if arrived.segment.has(RST) {
+            return None;
+        }
+        if arrived.segment.has(FIN) {
+            return Some(self.acknowledge(arrived));
+        }
+        self.again(arrived)
     }
 
     /// Our FIN has arrived; theirs comes with that, or before.

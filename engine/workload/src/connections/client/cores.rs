@@ -18,6 +18,7 @@ impl Client {
     pub fn merge(&mut self, other: &Self) {
         self.counts.merge(&other.counts);
         self.times.merge(&other.times);
+        self.delivered.merge(&other.delivered);
         self.answered.merge(&other.answered);
         (self.reuse, self.order) = (None, None);
     }

@@ -24,6 +24,7 @@ impl Client {
         let Some(answer) = self.checked(arrived, 0) else {
             return;
         };
+        self.delivered.add(arrived.segment.payload.len(), now_ns);
         self.note_first(n, &answer, arrived.segment);
         self.note_last(&answer, arrived);
         self.counts.answered += 1;

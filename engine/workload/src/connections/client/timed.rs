@@ -41,6 +41,7 @@ impl Client {
                 State::Established => &mut self.counts.timed_out_answering,
                 _ => &mut self.counts.timed_out_closing,
             } += 1;
+            self.forget_download(n);
             self.outstanding.pop();
         }
     }
@@ -58,6 +59,7 @@ impl Client {
             let state = self.outstanding.state(next);
             // Where the backend closes first, its FIN is what is waited for.
             let has_more = state != State::Answered || !self.schedule.server_closes;
+            let has_more = has_more && !self.is_downloading(next);
             if action.is_for(state) && has_more && (action != Action::Release || self.is_held(next))
             {
                 out.push(self.timely(next, action));
