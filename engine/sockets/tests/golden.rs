@@ -141,9 +141,8 @@ fn a_server_has_all_addresses_only_of_a_named_namespace_and_behind_a_target() {
     let mut request = request();
     request["listen"] = json!("0.0.0.0");
     request["target"] = json!("10.0.0.100:80");
-    let read = |request: &Value| -> SocketsRequest {
-        serde_json::from_value(request.clone()).unwrap()
-    };
+    let read =
+        |request: &Value| -> SocketsRequest { serde_json::from_value(request.clone()).unwrap() };
     read(&request).workload().unwrap();
     request["server"]["netns"] = Value::Null;
     let failure = read(&request).workload().unwrap_err();

@@ -84,7 +84,8 @@ fn an_answer_names_the_client_whether_the_header_comes_alone_or_before_the_reque
         };
         assert_eq!(answer.toa, Some(client_end()));
         server.react(&sent(FIN | ACK, &[][..]));
-        let Content::Answer(answer, _) = server.react(&sent(ACK, &bytes[..])).unwrap().content else {
+        let Content::Answer(answer, _) = server.react(&sent(ACK, &bytes[..])).unwrap().content
+        else {
             panic!("expected an answer");
         };
         assert_eq!(answer.toa, None, "a connection that has ended is forgotten");
