@@ -1,9 +1,9 @@
 //! The target of what arrives at a balancer.
 
+use pinchpoint_devices::balancer::counts::Drops;
+use pinchpoint_devices::balancer::nat::{Nat, Side};
+use pinchpoint_devices::balancer::settings::{LocalEnds, Settings, Spot, Timeouts};
 use pinchpoint_wire::ethernet::Mac;
-use pinchpoint_workload::balancer::counts::Drops;
-use pinchpoint_workload::balancer::nat::{Nat, Side};
-use pinchpoint_workload::balancer::settings::{LocalEnds, Settings, Spot, Timeouts};
 use pinchpoint_workload::connections::client::Client;
 use pinchpoint_workload::connections::end::End;
 use pinchpoint_workload::connections::plan::{Mix, Plan, Requests};

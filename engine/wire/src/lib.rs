@@ -16,6 +16,7 @@ pub mod answer;
 pub mod arp;
 pub mod ask;
 pub mod checksum;
+pub mod end;
 pub mod esp;
 pub mod ethernet;
 pub mod geneve;

@@ -8,6 +8,7 @@
 //! | `turn` | the loop, [`Workload`], and the [`Core`] that a workload sees of it |
 //! | [`replies`] | answers to the frames of a burst |
 //! | [`standing`] | workloads that run until somebody stops them |
+//! | [`watched`] | what these report of their loop and their ports |
 //! | [`clock`] | nanoseconds, in the same order on all cores |
 //! | [`witness`], [`probe`] | what the host and the cores add |
 
@@ -16,6 +17,7 @@ pub mod probe;
 pub mod replies;
 pub mod standing;
 mod turn;
+pub mod watched;
 pub mod witness;
 
 pub use clock::Clock;

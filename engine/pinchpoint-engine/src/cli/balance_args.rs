@@ -5,7 +5,7 @@ use super::numbers;
 use super::ranges::{self, Addresses, Ports};
 use super::standing_args::StandingArgs;
 use clap::{Args, ValueEnum};
-use pinchpoint_workload::balancer::settings::{
+use pinchpoint_devices::balancer::settings::{
     LocalEnds, MOST_BACKENDS, MOST_CONNECTIONS, MOST_LOCAL_ENDS, Scheduler, Settings, Timeouts,
     Wrongs,
 };

@@ -3,7 +3,7 @@
 use super::numbers;
 use super::standing_args::StandingArgs;
 use clap::{Args, ValueEnum};
-use pinchpoint_workload::reference::{Hardware, Loss, Match, Pause, Rule, Truth};
+use pinchpoint_devices::reference::{Hardware, Loss, Match, Pause, Rule, Truth};
 use std::str::FromStr;
 
 /// What stands behind the options of `forward --help`.

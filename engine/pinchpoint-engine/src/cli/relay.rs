@@ -5,9 +5,9 @@ use super::relay_args::RelayArgs;
 use super::standing_args::idle_word;
 use super::table::Paint;
 use super::{Failure, print, print_json, standing};
+use pinchpoint_devices::relay::{Account, Relay};
 use pinchpoint_port::Port;
 use pinchpoint_worker::WorkerPort;
-use pinchpoint_workload::relay::{Account, Relay};
 use std::fs::File;
 use std::io::IsTerminal;
 

@@ -3,8 +3,8 @@
 use super::numbers::grouped;
 use super::standing_account::{PortTold, Ran, port_table};
 use super::table::{Paint, Table};
-use pinchpoint_workload::relay::{Account, Direction};
-use pinchpoint_workload::watched::PortAccount;
+use pinchpoint_devices::relay::{Account, Direction};
+use pinchpoint_worker::watched::PortAccount;
 use serde::Serialize;
 
 /// The account on the wire; `type` is `relay`.

@@ -3,7 +3,7 @@
 use super::numbers::{duration, grouped};
 use super::table::{Paint, Table};
 use pinchpoint_traffic::gaps::THRESHOLD_NS;
-use pinchpoint_workload::watched::{LoopAccount, PortAccount};
+use pinchpoint_worker::watched::{LoopAccount, PortAccount};
 use serde::Serialize;
 use std::collections::BTreeMap;
 

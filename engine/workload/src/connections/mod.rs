@@ -37,7 +37,6 @@ mod account;
 pub mod answered;
 pub mod client;
 pub mod counts;
-pub mod end;
 pub mod order;
 pub mod outages;
 pub mod outstanding;
@@ -53,6 +52,8 @@ pub mod sender;
 pub mod server;
 pub mod timers;
 pub mod work;
+
+pub use pinchpoint_wire::end;
 
 #[cfg(test)]
 mod datagram_tests;

@@ -12,12 +12,12 @@ use super::schedule::Schedule;
 use super::segment::{Incoming, Outgoing, Unfit};
 use super::sender::Listed;
 use super::server::Server;
-use crate::watched::{LoopAccount, PortAccount, Watched};
 use pinchpoint_port::{BURST, Port, Uniform};
 use pinchpoint_wire::ethernet::Mac;
 use pinchpoint_wire::{answer, ask};
 use pinchpoint_worker::replies::Offer;
 use pinchpoint_worker::standing::Standing;
+use pinchpoint_worker::watched::{LoopAccount, PortAccount, Watched};
 use pinchpoint_worker::{Core, Replies, Step, Workload};
 use std::net::IpAddr;
 

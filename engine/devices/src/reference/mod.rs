@@ -30,11 +30,11 @@ pub use lane::{Counts, Drops};
 pub use rules::{Loss, Match, Rule};
 pub use server::Pause;
 
-use crate::watched::{LoopAccount, PortAccount, Watched};
 use lane::Lane;
 use pinchpoint_port::Port;
 use pinchpoint_worker::replies::Offer;
 use pinchpoint_worker::standing::Standing;
+use pinchpoint_worker::watched::{LoopAccount, PortAccount, Watched};
 use pinchpoint_worker::{Core, Replies, Step, Workload};
 
 /// Frames that hardware forwards, past the software that serves the others.

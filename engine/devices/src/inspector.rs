@@ -3,11 +3,11 @@
 //! [`crate::relay`] joins them.
 
 use crate::relay::{Direction, Relay};
-use crate::watched::{LoopAccount, PortAccount, Watched};
 use pinchpoint_wire::tuple::{self, FiveTuple};
 use pinchpoint_wire::verify::checksums_right;
 use pinchpoint_worker::replies::Offer;
 use pinchpoint_worker::standing::Standing;
+use pinchpoint_worker::watched::{LoopAccount, PortAccount, Watched};
 use pinchpoint_worker::{Core, Replies, Step, Workload};
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};

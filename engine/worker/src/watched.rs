@@ -1,8 +1,8 @@
 //! What every standing workload reports: how its loop ran, and how its ports were.
 
+use crate::turn::Core;
 use pinchpoint_port::Port;
 use pinchpoint_traffic::gaps::GapRecorder;
-use pinchpoint_worker::Core;
 
 /// How the loop of a standing workload ran.
 #[derive(Debug, Clone)]
@@ -40,7 +40,7 @@ pub struct PortAccount {
 
 impl PortAccount {
     /// Adds what happened to another queue of the same port.
-    pub(crate) fn merge(&mut self, other: &Self) {
+    pub fn merge(&mut self, other: &Self) {
         let missed = self.rx_missed.zip(other.rx_missed);
         self.rx_missed = missed.map(|(one, other)| one + other);
         self.down_ns = self.down_ns.max(other.down_ns);
@@ -58,7 +58,7 @@ impl PortAccount {
 
 /// Watches the ports of a standing workload.
 #[derive(Debug)]
-pub(crate) struct Watched {
+pub struct Watched {
     start_ns: u64,
     looked_ns: u64,
     down_ns: Vec<u64>,
@@ -67,7 +67,7 @@ pub(crate) struct Watched {
 
 impl Watched {
     /// Watches this many ports from `now_ns` on.
-    pub(crate) fn new(ports: usize, now_ns: u64) -> Self {
+    pub fn new(ports: usize, now_ns: u64) -> Self {
         Self {
             start_ns: now_ns,
             looked_ns: now_ns,
@@ -78,7 +78,7 @@ impl Watched {
 
     /// Asks the ports how they are, which also lets a vhost-user server port
     /// notice that its client has come back.
-    pub(crate) fn look(&mut self, core: &mut Core<'_>) {
+    pub fn look(&mut self, core: &mut Core<'_>) {
         let since_last_ns = core.now_ns - self.looked_ns;
         self.looked_ns = core.now_ns;
         for (port, own) in core.ports.iter_mut().enumerate() {
@@ -89,7 +89,8 @@ impl Watched {
         }
     }
 
-    pub(crate) fn ran(&self, core: &Core<'_>) -> LoopAccount {
+    /// How the loop ran so far.
+    pub fn ran(&self, core: &Core<'_>) -> LoopAccount {
         LoopAccount {
             elapsed_ns: core.now_ns - self.start_ns,
             busy_ns: core.busy_ns,
@@ -100,7 +101,8 @@ impl Watched {
         }
     }
 
-    pub(crate) fn ports(&self, core: &mut Core<'_>) -> Vec<PortAccount> {
+    /// What happened to the ports so far, in their order.
+    pub fn ports(&self, core: &mut Core<'_>) -> Vec<PortAccount> {
         let states = self.down_ns.iter().zip(&self.failures);
         let ports = core.ports.iter_mut().zip(states);
         let account = ports.map(|(own, (down_ns, failure))| PortAccount {

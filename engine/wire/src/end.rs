@@ -1,6 +1,6 @@
 //! One end of a connection: an address of either family, and a port.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// What IPv4-mapped addresses begin with (RFC 4291 section 2.5.5.2); they are IPv4 here.
 const MAPPED: u128 = 0xffff << 32;

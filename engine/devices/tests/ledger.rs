@@ -1,13 +1,13 @@
 //! Connections through a balancer, with losses and repetitions in between: opened is the sum of
 //! the outcomes, exactly, and so are the accounts of the balancer and of what lies in between.
 
+use pinchpoint_devices::balancer::settings::{LocalEnds, Settings, Spot, Timeouts};
+use pinchpoint_devices::balancer::{self, Attached, Balancer};
 use pinchpoint_port::fault::{Faults, Faulty};
 use pinchpoint_port::{AnyPort, mem};
 use pinchpoint_wire::ethernet::Mac;
 use pinchpoint_worker::standing::{Control, UntilStopped};
 use pinchpoint_worker::{Clock, Idle, Settings as Loop, Worker, WorkerPort};
-use pinchpoint_workload::balancer::settings::{LocalEnds, Settings, Spot, Timeouts};
-use pinchpoint_workload::balancer::{self, Attached, Balancer};
 use pinchpoint_workload::connections::end::End;
 use pinchpoint_workload::connections::plan::{Mix, Plan, Requests};
 use pinchpoint_workload::connections::schedule::Schedule;
@@ -200,7 +200,7 @@ fn check(count: u64, told: &work::Account, balanced: &balancer::Account) {
 }
 
 /// What a port says of its faults.
-fn fault(account: &[pinchpoint_workload::watched::PortAccount], port: usize, name: &str) -> u64 {
+fn fault(account: &[pinchpoint_worker::watched::PortAccount], port: usize, name: &str) -> u64 {
     let stats = &account[port].stats;
     let found = stats.iter().find(|(one, _)| one == name);
     found.map_or(0, |(_, count)| *count)
@@ -220,7 +220,7 @@ fn every_connection_has_one_outcome_under_losses_and_repetitions() {
     }
 }
 
-/// How many are opened at least: by `PINCHPOINT_LEDGER=10000000 cargo test --release -p pinchpoint-workload --test ledger`
+/// How many are opened at least: by `PINCHPOINT_LEDGER=10000000 cargo test --release -p pinchpoint-devices --test ledger`
 /// ten million, in some minutes. In rounds, since what is due while the host takes the core away is not opened.
 #[test]
 fn as_many_connections_as_are_asked_for_have_one_outcome_each() {

@@ -1,6 +1,6 @@
 //! What is true of a balancer, and what it does wrong on purpose.
 
-use crate::connections::end::{bits, ip};
+use pinchpoint_wire::end::{bits, ip};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// The most places of the table: 0.6 GiB with its indexes, as far as they are used.

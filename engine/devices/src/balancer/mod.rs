@@ -41,7 +41,6 @@ pub mod settings;
 mod table;
 
 use crate::reference::server::Server;
-use crate::watched::{LoopAccount, PortAccount, Watched};
 use counts::{Counts, Tracked};
 use hops::Hops;
 use nat::{Nat, Passed, Side};
@@ -50,6 +49,7 @@ use pinchpoint_wire::ethernet::{self, Mac};
 use pinchpoint_wire::{answer, ask, ipv4};
 use pinchpoint_worker::replies::Offer;
 use pinchpoint_worker::standing::Standing;
+use pinchpoint_worker::watched::{LoopAccount, PortAccount, Watched};
 use pinchpoint_worker::{Core, Replies, Step, Workload};
 use queue::{Held, Queue};
 use settings::Settings;

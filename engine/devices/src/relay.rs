@@ -11,9 +11,9 @@
 //! and counted as dropped at the port that did not take it. So, in each
 //! direction and at any time, `received = sent + dropped + too_long + waiting`.
 
-use crate::watched::{LoopAccount, PortAccount, Watched};
 use pinchpoint_worker::replies::Offer;
 use pinchpoint_worker::standing::Standing;
+use pinchpoint_worker::watched::{LoopAccount, PortAccount, Watched};
 use pinchpoint_worker::{Core, Replies, Step, Workload};
 
 /// One direction of a pair.

@@ -2,10 +2,10 @@
 //! destination swapped. Checksums stay right: they do not depend on the order of
 //! what they cover.
 
-use crate::watched::{LoopAccount, PortAccount, Watched};
 use pinchpoint_wire::tuple;
 use pinchpoint_worker::replies::Offer;
 use pinchpoint_worker::standing::Standing;
+use pinchpoint_worker::watched::{LoopAccount, PortAccount, Watched};
 use pinchpoint_worker::{Core, Replies, Step, Workload};
 
 /// Up to which header source and destination are swapped.
