@@ -5,6 +5,8 @@ from dataclasses import replace
 import pytest
 from socket_windows import cpu, main_thread, measurement, pair, rate
 
+from pinchpoint.account.validity import judge_window
+from pinchpoint.account.windows import together, window_of
 from pinchpoint.dut.ovs import DEVICE
 from pinchpoint.measure.sockets import windows
 from pinchpoint.measure.sockets.verdict import verdict
@@ -17,14 +19,19 @@ own_metrics = DEVICE.metrics
 QUIET = cpu(0, 0.5) | cpu(1, 0.5) | {"host/process/pinchpoint-engine/ticks": 195, "host/irq_time_separate": 0.0}
 
 
+def judged(window):
+    told = judge_window(window)
+    return told.validity, told.reason
+
+
 def judge(*pairs, seen=None):
-    return windows.judge(windows.read(measurement(*pairs, seen=QUIET if seen is None else seen)))
+    return judged(window_of(measurement(*pairs, seen=QUIET if seen is None else seen)))
 
 
 def metrics_of(window):
     return {
         metric.name: metric
-        for metric in windows.of_window(windows.read(window), own_metrics(window.observed), handled(window.observed))
+        for metric in windows.of_window(window_of(window), own_metrics(window.observed), handled(window.observed))
     }
 
 
@@ -56,8 +63,8 @@ def test_pairs_must_run_together_for_98_percent_of_the_window(late_s, validity):
 
 
 def test_windows_that_never_met_share_nothing():
-    results = windows.read(measurement(pair(began_s=1.0), pair(began_s=9.0))).results
-    assert windows.together(results) == 0.0
+    results = window_of(measurement(pair(began_s=1.0), pair(began_s=9.0))).results
+    assert together(results) == 0.0
 
 
 def test_stolen_time_is_the_hosts():
@@ -94,10 +101,10 @@ def test_a_relay_on_another_cpu_hides_nobodys_work():
 def test_what_the_relay_lost_is_a_metric_and_told():
     quiet = measurement(pair(), seen=QUIET | relay(2))
     assert metrics_of(quiet)["relay drops"].value == 0
-    assert windows.relay_losses(windows.read(quiet)) == ""
+    assert windows.relay_losses(window_of(quiet)) == ""
     lossy = measurement(pair(), seen=QUIET | relay(2, dropped=3, rx_missed=1200))
     assert metrics_of(lossy)["relay drops"].value == 1203
-    assert windows.relay_losses(windows.read(lossy)) == (
+    assert windows.relay_losses(window_of(lossy)) == (
         "the relay lost 1,203 frames between host and switch: "
         "3 from a to dut (taken too late by the port), 1,200 from a to dut (its receive ring was full)"
     )
@@ -210,8 +217,8 @@ def test_what_took_no_datapath_flow_is_told(items, flows, said):
 
 
 def test_failures_are_told_by_rfc_9411s_rule():
-    few = windows.read(measurement(pair(**rate(1e6, 1000, failed=1))))
-    many = windows.read(measurement(pair(**rate(1000, 1000, failed=1))))
+    few = window_of(measurement(pair(**rate(1e6, 1000, failed=1))))
+    many = window_of(measurement(pair(**rate(1000, 1000, failed=1))))
     assert windows.failures(few) == ""
     assert windows.failures(many).startswith("1 transactions failed (0.05 %")
 
@@ -219,7 +226,7 @@ def test_failures_are_told_by_rfc_9411s_rule():
 @pytest.mark.parametrize(("ticks", "busy"), [({"host/relay/r0/ticks": 84.0}, 0.42), ({}, 0.8)])
 def test_a_relay_is_no_busier_than_its_own_processor_time(ticks, busy):
     seen = {"host/relay/r0/busy_ns": 1.6e9, "host/relay/r0/cpu": 1.0, **ticks}
-    (busy_thread,) = [thread for thread in windows.read(measurement(pair(), seen=seen)).threads if thread.name == "r0"]
+    (busy_thread,) = [thread for thread in window_of(measurement(pair(), seen=seen)).threads if thread.name == "r0"]
     assert busy_thread.busy == pytest.approx(busy)
 
 
@@ -239,7 +246,7 @@ def away(*pairs, **machines):
 
 
 def test_a_thread_on_another_machine_is_named_with_it_and_is_on_no_cpu_of_the_switchs():
-    window = windows.read(away(pair(client=0.99, cores=(0, 1)), client="gen"))
+    window = window_of(away(pair(client=0.99, cores=(0, 1)), client="gen"))
     assert [(thread.name, thread.cpu, thread.host) for thread in window.threads] == [
         ("client", 0, "gen"),
         ("server", 1, ""),
@@ -249,19 +256,19 @@ def test_a_thread_on_another_machine_is_named_with_it_and_is_on_no_cpu_of_the_sw
 
 def test_a_thread_that_the_kernel_moves_is_on_no_cpu():
     window = measurement(pair(client=0.99, cores=(0, 1)), seen=QUIET)
-    read = windows.read(replace(window, account={**window.account, "moving": ["client"]}))
+    read = window_of(replace(window, account={**window.account, "moving": ["client"]}))
     assert [(thread.name, thread.cpu) for thread in read.threads] == [("client", None), ("server", 1)]
     assert verdict([read], None, 1).headline == "the client's thread is saturated: 99.0 % busy"
 
 
 def test_cpus_of_two_machines_with_one_number_are_not_one_that_is_full():
-    window = windows.read(away(pair(client=0.6, server=0.6, cores=(1, 1)), client="gen"))
+    window = window_of(away(pair(client=0.6, server=0.6, cores=(1, 1)), client="gen"))
     assert "share" not in verdict([window], None, 1).headline
 
 
 def test_time_stolen_on_the_machine_of_an_end_is_the_hosts():
     ends = pair()
     ends["runs"][0]["server"]["steal_s"] = 0.1
-    assert windows.judge(windows.read(away(ends)))[0] is TrialValidity.VALID, "CPUs of the switch's machine are watched"
-    validity, reason = windows.judge(windows.read(away(ends, server="sink")))
+    assert judged(window_of(away(ends)))[0] is TrialValidity.VALID, "CPUs of the switch's machine are watched"
+    validity, reason = judged(window_of(away(ends, server="sink")))
     assert (validity, reason) == (TrialValidity.NOISY_HOST, "5.00 % of the window were stolen from CPU 1 of sink")
