@@ -1,6 +1,7 @@
 """Measurements of socket workloads whose every number a test may set."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from pinchpoint.model.measurement import Measurement
@@ -68,3 +69,23 @@ def measurement(*pairs, seen=None, threads=(), number=1, validity=TrialValidity.
         validity=validity,
         reason=reason,
     )
+
+
+QUIET = cpu(0, 0.5) | cpu(1, 0.5) | {"host/process/pinchpoint-engine/ticks": 195, "host/irq_time_separate": 0.0}
+
+
+def relay(cpu_of_relay, **lost):
+    """A relay that polls all the window, and what it lost from host a."""
+    names = {"dropped": 0, "too_long": 0, "rx_missed": 0} | lost
+    return {
+        "host/process/relay/ticks": 200,
+        "host/relay/relay/cpu": cpu_of_relay,
+        "host/relay/relay/busy_ns": 1e9,
+        **{f"host/relay/a/dut/{name}": float(count) for name, count in names.items()},
+    }
+
+
+def away(*pairs, **machines):
+    """A measurement of ends on other machines than the switch's."""
+    window = measurement(*pairs, seen=QUIET)
+    return replace(window, account={**window.account, "elsewhere": machines})

@@ -550,3 +550,66 @@ def test_results_brackets_judgements_and_accounts_are_made_in_one_place(name):
         if any(isinstance(node, ast.Call) and called(node) == name for node in ast.walk(parsed(path.read_text())))
     }
     assert makers == MADE_IN[name]
+
+
+JUDGE = "account/validity.py"
+READ_STORED = {"model/result.py", "report/words.py"}  # a point stored without one; words for one that was counted
+
+
+def judgements(text):
+    """Lines that give a validity. Comparisons, keys and sets of them give none."""
+    compared = set()
+    for node in nodes_of(text):
+        if isinstance(node, ast.Compare | ast.MatchValue):
+            compared |= set(map(id, ast.walk(node)))
+        elif isinstance(node, ast.Dict):
+            compared |= set(map(id, node.keys))
+        elif isinstance(node, ast.Subscript):
+            compared.add(id(node.slice))
+        elif isinstance(node, ast.Tuple | ast.Set) and all(map(is_validity, node.elts)):
+            compared |= set(map(id, node.elts))
+    for node in nodes_of(text):
+        is_made = isinstance(node, ast.Call) and called(node).split(".")[-1] == "TrialValidity"
+        if is_made or (is_validity(node) and id(node) not in compared):
+            yield node.lineno
+
+
+def is_validity(node):
+    return isinstance(node, ast.Attribute) and ast.unparse(node.value).split(".")[-1] == "TrialValidity"
+
+
+def test_one_judge_says_whether_an_account_can_be_used():
+    """What else is known of it (a device that died or was changed, noise) is told to the judge."""
+    givers = {
+        str(path.relative_to(PACKAGE)) for path in sorted(PACKAGE.rglob("*.py")) if list(judgements(path.read_text()))
+    }
+    assert givers == {JUDGE, *READ_STORED}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "replace(trial, validity=TrialValidity.VALID)",
+        "validity = TrialValidity.NOISY_HOST if noise else kept",
+        "def judge(): return TrialValidity.ABORTED, 'gone'",
+        "def ended(validity=trial.TrialValidity.VALID): ...",
+        "TrialValidity('valid')",
+    ],
+)
+def test_a_judgement_that_another_makes_is_noticed(text):
+    assert list(judgements(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "trial.validity is not TrialValidity.VALID",
+        "validity in (TrialValidity.VALID, TrialValidity.ABORTED)",
+        "_UNUSABLE = (TrialValidity.ABORTED, TrialValidity.NOISY_HOST)",
+        "MARKS = {TrialValidity.VALID: 'circle'}",
+        "invalid[TrialValidity.NOISY_HOST] > 0",
+        "replace(point, validity=trial.validity)",
+    ],
+)
+def test_what_asks_for_a_judgement_makes_none(text):
+    assert not list(judgements(text))

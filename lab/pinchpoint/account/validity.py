@@ -1,6 +1,7 @@
 """Whether the account of a trial can be used, and which trials of a search were discarded. Pure.
 
-A trial is discarded only where it says nothing about the device under test:
+The only judge: of frames, of loads of connections, of windows of sockets. A trial is
+discarded only where it says nothing about the device under test:
 
 * the generator did not offer the load, or the host took the core that was to send it;
 * a core of the engine that receives stood still for longer than its rings absorb, so
@@ -23,13 +24,18 @@ send meanwhile, beyond the ring that it empties.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
+from pinchpoint.account.cpus import STOLEN, taken
 from pinchpoint.account.exhausted import Seen, pushed_back
+from pinchpoint.account.overload import is_overload, paused
+from pinchpoint.account.windows import Window, together
 from pinchpoint.engine.connections import RING
 from pinchpoint.engine.instrument import EngineResult
+from pinchpoint.engine.sockets import SocketsResult
+from pinchpoint.engine.streams import Step
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.scenario import Validity
@@ -41,6 +47,7 @@ CAUGHT_UP = 0.05  # share of a burst that the DUT may have forwarded while the e
 FIRST_TURN_S = 1e-6  # a pause that begins before is the first turn of the engine's loop
 MANY = 0.25  # share of discarded trials from which there is a warning
 NEAR_RATE = 0.1  # relative distance of a load from a rate
+TOGETHER = 0.98  # of a window that all pairs must share, or their sum is of different loads
 Streams = Sequence[StreamCounts]
 Workers = Sequence[WorkerWitness]
 
@@ -58,12 +65,31 @@ VALID = Judgement(TrialValidity.VALID)
 
 
 def judge(
-    result: EngineResult, ledger: Ledger, witness: Witness, load_fps: float, ring: int, rules: Validity
+    result: EngineResult,
+    ledger: Ledger,
+    witness: Witness,
+    load_fps: float,
+    ring: int,
+    rules: Validity,
+    *,
+    died: str = "",
 ) -> Judgement:
     """The first that applies: ended early, too little offered, a contradiction, a receiver that stood still, noise.
 
-    `ring` is the smallest ring between engine and DUT, in frames; `load_fps` that of all streams together, as intended.
+    `ring` is the smallest ring between engine and DUT, in frames; `load_fps` that of all streams together, as intended;
+    `died` how the device did before the end, which applies before all others.
     """
+    judged = _of_frames(result, ledger, witness, load_fps, ring, rules)
+    if not died:
+        return judged
+    # What the engine saw of it, if it saw something, and what the switch's silence says.
+    reason = died if result.reason is None else f"{judged.reason}; {died}"
+    return Judgement(TrialValidity.ABORTED, Cause.DEVICE_DIED, reason)
+
+
+def _of_frames(
+    result: EngineResult, ledger: Ledger, witness: Witness, load_fps: float, ring: int, rules: Validity
+) -> Judgement:
     lasted, noise = f"after {result.sent_duration_s:.2f} s", result.noise
     if not result.completed:
         cause, why = (Cause.STOPPED, "stopped") if result.reason is None else (Cause.ENDED, f"{result.reason},")
@@ -185,12 +211,17 @@ class LoadJudgement:
     reason: str = ""
 
 
-def judge_load(seen: Seen, rules: Validity) -> LoadJudgement:
+def judge_load(seen: Seen, rules: Validity, changed: str = "") -> LoadJudgement:
     """Whether a load's account can be used. Raises EngineError where there is none.
 
     Connections that were not opened in time are the device's failures where it did not take their SYNs, the generator's
-    where its core was busy, and else nobody's: the host gave the core to others.
+    where its core was busy, and else nobody's: the host gave the core to others. `changed`: of the device, meanwhile.
     """
+    judged = _of_load(seen, rules)
+    return replace(judged, validity=TrialValidity.CHANGED, reason=changed) if changed else judged
+
+
+def _of_load(seen: Seen, rules: Validity) -> LoadJudgement:
     client = seen.account.of_client()
     opened, missing = client.opened, client.shortfall
     due = opened + missing
@@ -208,6 +239,58 @@ def judge_load(seen: Seen, rules: Validity) -> LoadJudgement:
         words = f"the engine's rings of {RING:,} frames had no place for {missed:,}: {busy}"
         return LoadJudgement(validity, opened, words)
     return LoadJudgement(TrialValidity.VALID, opened)
+
+
+def judge_window(window: Window, died: str = "") -> Judgement:
+    """Whether a window of sockets may be judged as the bench's own doing; `died`: how the device did meanwhile."""
+    judged = _of_window(window)
+    if not died:
+        return judged
+    return Judgement(TrialValidity.ABORTED, Cause.DEVICE_DIED, f"{judged.reason}; {died}" if judged.reason else died)
+
+
+def _of_window(window: Window) -> Judgement:
+    if window.without_port:
+        hint = next((result.hint for result in window.results if result.hint), "")
+        reason = f"{window.without_port:,} transactions found no source port: {hint}"
+        return Judgement(TrialValidity.GENERATOR_LIMITED, Cause.GENERATOR, reason)
+    broken = [result for result in window.results if result.status != "completed" or not result.runs]
+    if broken:
+        # Where one was aborted, the others were stopped for its sake.
+        return _ended(min(broken, key=lambda result: result.status != "aborted"))
+    return by_host(next(_noise(window)))
+
+
+def _ended(result: SocketsResult) -> Judgement:
+    after = f" after {result.runs[0].duration_s:.2f} s" if result.runs else " before its window"
+    if result.status == "stopped":
+        return Judgement(TrialValidity.ABORTED, Cause.STOPPED, f"stopped{after}")
+    reason = f"{result.reason or 'ended'}{after}" + (f"; {result.hint}" if result.hint else "")
+    return Judgement(TrialValidity.ABORTED, Cause.ENDED, reason)
+
+
+def _noise(window: Window) -> Iterator[str]:
+    """What the host did to the window."""
+    if window.down:
+        told = ", ".join(f"of {name} for {units.nanoseconds(seconds * 1e9)}" for name, seconds in window.down.items())
+        yield f"the relay had no link at the port {told}"
+    shared = together(window.results)
+    if shared is not None and shared < TOGETHER:
+        yield f"the {len(window.results)} pairs ran together for only {units.share(shared)} of the window"
+    for thread in window.threads:
+        if thread.host and thread.stolen > STOLEN:  # as its engine saw it: CPUs of the switch's machine are watched
+            yield f"{units.share(thread.stolen)} of the window were stolen from CPU {thread.cpu} of {thread.host}"
+    yield taken(window.cpus, window.foreign)
+
+
+def by_host(noise: str) -> Judgement:
+    """Of what the host disturbed in these words; empty: in nothing."""
+    return Judgement(TrialValidity.NOISY_HOST, reason=noise) if noise else VALID
+
+
+def by_change(changed: str) -> Judgement:
+    """Of a device that was changed meanwhile, in these words; empty: in nothing."""
+    return Judgement(TrialValidity.CHANGED, reason=changed) if changed else VALID
 
 
 def receivers(workers: Workers, streams: Streams) -> list[WorkerWitness]:
@@ -256,6 +339,19 @@ def from_first_frame(trial: Trial, *, paced: bool) -> Trial:
     stood = units.seconds(math.fsum(gap_s for _, gap_s in later))
     reason = f"the engine's core stood still for {stood} within the {units.seconds(length_s)} of the burst"
     return replace(trial, validity=TrialValidity.NOISY_HOST, cause=Cause.BURST_INTERRUPTED, reason=reason)
+
+
+def after_step(trial: Trial, step: Step, throughput_fps: float, ring: int) -> Trial:
+    """A trial whose load fell: valid where it was an overload all the same, discarded where the engine paused after it.
+
+    A generator that exceeded the throughput has overloaded, though it fell short of the load.
+    """
+    if trial.validity is TrialValidity.GENERATOR_LIMITED and is_overload(trial, step, throughput_fps):
+        trial = replace(trial, validity=TrialValidity.VALID, cause=None, reason="")
+    noise = paused(trial, step, ring)
+    if not noise or trial.validity is not TrialValidity.VALID:
+        return trial
+    return replace(trial, validity=TrialValidity.NOISY_HOST, cause=Cause.RECEIVER_STOOD_STILL, reason=noise)
 
 
 def discarded(trials: Sequence[Trial]) -> tuple[tuple[Metric, ...], ResultWarning | None]:

@@ -288,14 +288,11 @@ class Opener:
         account = self._ends.connect(load)
         observed = self._bracket.close().flat()
         seen = Seen(account, observed, device_of(scenario).loads(observed, lasted_s), lasted_s)
-        judged = judge_load(seen, scenario.validity)
         limits, changed = self._looked_again()
-        if changed:
-            judged = replace(judged, validity=TrialValidity.CHANGED, reason=changed)
-        flushed = self.flushes[-1]
+        judged, flushed = judge_load(seen, scenario.validity, changed), self.flushes[-1]
         told = {"phase": phase, "load": load, "judged": judged, "flushed": flushed, "limits": limits, "engine": account}
-        metrics, plain, validity = self._figures(Opened(load, judged, seen)), msgspec.to_builtins(told), judged.validity
-        return begun.ended(metrics, plain, observed, threads=seen.threads, validity=validity, reason=judged.reason)
+        metrics, plain = self._figures(Opened(load, judged, seen)), msgspec.to_builtins(told)
+        return begun.ended(metrics, plain, observed, threads=seen.threads, judged=judged)
 
     def _looked_again(self) -> tuple[tuple[Limit, ...], str]:
         if not self._is_watched:

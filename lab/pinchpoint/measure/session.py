@@ -31,7 +31,6 @@ from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import (
     LATENCY_PHASE,
     WARM_UP,
-    Cause,
     Ledger,
     Sample,
     StreamCounts,
@@ -287,16 +286,12 @@ class Session:
         if question.is_unpaced and result.sent_duration_s:  # nobody intends that: the burst is as fast as it is
             intended = sum(stream.intended or 0 for stream in result.streams)
             request = replace(request, load_fps=intended / result.sent_duration_s)
-        trial = self._assemble(request, question.phase, result, seen, account)
+        trial = self._assemble(request, question.phase, result, seen, account, died)
         self._is_slowed = self._widths.is_slowed(trial)
         if question.burst_frames is not None:
             trial = replace(trial, burst_frames=question.burst_frames)
             trial = from_first_frame(trial, paced=not question.is_unpaced)
-        if died is None:
-            return trial, None
-        # What the engine saw of it, if it saw something, and what the switch's silence says.
-        reason = died.message if result.reason is None else f"{trial.reason}; {died.message}"
-        return replace(trial, validity=TrialValidity.ABORTED, reason=reason, cause=Cause.DEVICE_DIED), died
+        return trial, died
 
     def _settle(self, result: EngineResult, seen: Observation) -> tuple[Observation, Ledger]:
         """What was seen and the account of it, with counters as they are once every frame is explained.
@@ -361,11 +356,17 @@ class Session:
         return ledger.build(result, seen.flat(), ports, self._graph, seen.went_back)
 
     def _assemble(
-        self, request: TrialRequest, phase: str, result: EngineResult, observed: Observation, account: Ledger
+        self,
+        request: TrialRequest,
+        phase: str,
+        result: EngineResult,
+        observed: Observation,
+        account: Ledger,
+        died: DutError | None,
     ) -> Trial:
         scenario, seen, load_fps = self.scenario, observed.flat(), request.load_fps
-        witness = _witness(result, seen)
-        judgement = judge(result, account, witness, load_fps, scenario.smallest_ring, scenario.validity)
+        witness, death = _witness(result, seen), "" if died is None else died.message
+        judgement = judge(result, account, witness, load_fps, scenario.smallest_ring, scenario.validity, died=death)
         return Trial(
             id=request.trial_id,
             scenario=scenario.name,

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
+from pinchpoint.account.validity import VALID, Judgement, LoadJudgement
 from pinchpoint.bench.builder import Builder
 from pinchpoint.dut.device import Live
 from pinchpoint.dut.setup import EngineEnd, Setup, collectors, witnesses
@@ -147,10 +148,9 @@ class Begun:
         observed: Mapping[str, float],
         *,
         threads: Sequence[ThreadLoad] = (),
-        validity: TrialValidity = TrialValidity.VALID,
-        reason: str = "",
+        judged: Judgement | LoadJudgement = VALID,
     ) -> Measurement:
-        """The whole measurement; `reason` says why it is not valid."""
+        """The whole measurement."""
         return Measurement(
             id=self.id,
             scenario=self.scenario.name,
@@ -162,8 +162,8 @@ class Begun:
             account=account,
             observed=observed,
             threads=tuple(threads),
-            validity=validity,
-            reason=reason,
+            validity=judged.validity,
+            reason=judged.reason,
         )
 
 

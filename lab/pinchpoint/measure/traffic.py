@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from pinchpoint.account import cpus
-from pinchpoint.account.validity import GAP_MAJORITY
+from pinchpoint.account.validity import GAP_MAJORITY, VALID, by_host
 from pinchpoint.engine import protocol
 from pinchpoint.engine.instrument import TrialRequest
 from pinchpoint.engine.process import ProcessInstrument, Progress
@@ -31,7 +31,6 @@ from pinchpoint.model.addresses import number as number_of
 from pinchpoint.model.errors import EngineError, LinkDownError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.scenario import Range, Scenario, Stream
-from pinchpoint.model.trial import TrialValidity
 
 QUIET_S = 1.0  # the same traffic before anything is built
 LOOK_S = 0.05
@@ -135,12 +134,12 @@ def judged(measurement: Measurement, made_s: float) -> Measurement:
     `made_s` is the time over which `measurement.observed` was read; there is no repeat to put in its
     place, so its metrics stay, with a caution.
     """
-    noise = cpus.noise(measurement.observed, max(made_s, SHORTEST_S), TICKS_PER_S)
-    if not noise:
+    noisy = by_host(cpus.noise(measurement.observed, max(made_s, SHORTEST_S), TICKS_PER_S))
+    if noisy is VALID:
         return measurement
     told = ((metric, (*metric.cautions, "the host was disturbed")) for metric in measurement.metrics)
     metrics = tuple(replace(metric, cautions=cautions, disturbed=True) for metric, cautions in told)
-    return replace(measurement, metrics=metrics, validity=TrialValidity.NOISY_HOST, reason=noise)
+    return replace(measurement, metrics=metrics, validity=noisy.validity, reason=noisy.reason)
 
 
 @dataclass(frozen=True)

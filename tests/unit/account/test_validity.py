@@ -66,7 +66,7 @@ def judged(**changes: Any) -> Judgement:
     lasted_s, streams = facts["duration_s"], facts["streams"]
     result = EngineResult(facts["completed"], lasted_s, streams, (), (), None, None, reason=facts["aborted"])
     rules = Validity(shortfall_ratio=0.001, gap_shortfall_ratio=0.05, quiet_within_s=0.0, unexplained_ratio=1e-4)
-    return judge(result, facts["ledger"], facts["witness"], LOAD, RING, rules)
+    return judge(result, facts["ledger"], facts["witness"], LOAD, RING, rules, died=facts.get("died", ""))
 
 
 def verdict(**changes: Any) -> tuple[TrialValidity, str]:
@@ -92,6 +92,13 @@ def test_an_aborted_trial_says_why_it_could_not_continue_and_when(why: str) -> N
     judgement = judged(completed=False, aborted=why, ledger=ledger(unexplained=5), duration_s=0.31)
     assert (judgement.validity, judgement.cause) == (TrialValidity.ABORTED, Cause.ENDED)
     assert judgement.reason == f"{why}, after 0.31 s"
+
+
+def test_a_trial_in_which_the_device_died_says_so_whatever_else_is_known_of_it() -> None:
+    died = judged(streams=(stream(shortfall=90_000),), died="the switch has died")
+    assert died == Judgement(TrialValidity.ABORTED, Cause.DEVICE_DIED, "the switch has died")
+    ended = judged(completed=False, aborted="left: its link went down", duration_s=0.31, died="the switch has died")
+    assert ended.reason == "left: its link went down, after 0.31 s; the switch has died"
 
 
 def test_a_trial_that_was_stopped_on_request_is_told_from_one_that_could_not_continue() -> None:

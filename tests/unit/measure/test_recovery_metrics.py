@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 import trials
 
+from pinchpoint.account.overload import never_overtaken, paused
 from pinchpoint.measure.recovery import run as diagnosis
-from pinchpoint.measure.recovery.run import Recovered, Recovery, host_did_it, never_overtaken, recovered
+from pinchpoint.measure.recovery.run import Recovered, Recovery, recovered
 from pinchpoint.model.trial import Sample
 
 ASKED = Recovery(1e6, 1.1, 2.0, 0.5, 1.0, 5)  # watched for 1 s at 500,000 frames a second
@@ -57,9 +58,9 @@ def test_frames_that_none_came_after_are_those_that_the_last_sample_did_not_have
 
 
 def test_a_pause_of_the_engine_at_the_end_may_have_lost_them():
-    assert host_did_it(overload(lost=700), ASKED, RING) == ""
-    assert host_did_it(overload(lost=700, gaps=((1.0, 50_000_000),)), ASKED, RING) == "", "it was over by then"
-    told = host_did_it(overload(lost=700, gaps=((2.95, 50_000_000),)), ASKED, RING)
+    assert paused(overload(lost=700), ASKED.step, RING) == ""
+    assert paused(overload(lost=700, gaps=((1.0, 50_000_000),)), ASKED.step, RING) == "", "it was over by then"
+    told = paused(overload(lost=700, gaps=((2.95, 50_000_000),)), ASKED.step, RING)
     assert told == "the last frames were lost by a 50.0 ms pause of the engine's core"
 
 

@@ -48,6 +48,11 @@ def test_what_is_missing_is_the_device_s_the_generator_s_or_the_host_s(account, 
     assert bool(told.reason) == (validity is not TrialValidity.VALID)
 
 
+def test_a_load_during_which_the_device_was_changed_is_judged_by_that_alone():
+    told = judge_load(seen(shortfall=500), RULES, changed="rules: 1 line gone")
+    assert (told.validity, told.due, told.reason) == (TrialValidity.CHANGED, 1000, "rules: 1 line gone")
+
+
 def test_without_a_way_to_the_service_there_is_no_account():
     with pytest.raises(EngineError, match="nobody answered"):
         judge_load(Seen(Account(1.0, None, ()), {}, (), 1.0), RULES)

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from socket_windows import cpu, measurement, pair
 
+from pinchpoint.account.windows import window_of
 from pinchpoint.dut.ovs import DEVICE
 from pinchpoint.dut.ovs.spec import Datapath, RuleSeries
 from pinchpoint.dut.places import Places
@@ -57,7 +58,7 @@ def window(number=1, validity=VALID, reason="", per_s=10_000.0, seen=None):
     metrics = (
         ()
         if validity is ABORTED
-        else windows.of_window(windows.read(made), own_metrics(made.observed), handled(made.observed))
+        else windows.of_window(window_of(made), own_metrics(made.observed), handled(made.observed))
     )
     return replace(made, metrics=metrics)
 
@@ -197,14 +198,14 @@ def test_the_levels_of_pairs_add_up_and_one_without_a_change_keeps_its_rate():
     change = {"at_s": 1.5, "before_per_s": 5000.0, "after_per_s": 100.0}
     trend = {"first_third_per_s": 5000.0, "last_third_per_s": 100.0, "change": change}
     both = measurement(pair(transactions_per_s=2500.0, trend=trend), pair(transactions_per_s=4000.0))
-    assert windows.read(both).change == LevelChange(1.5, 9000.0, 4100.0)
+    assert window_of(both).change == LevelChange(1.5, 9000.0, 4100.0)
 
 
 def test_a_window_stored_before_engines_told_a_trend_has_no_change():
     stored = measurement(pair())
     for run in stored.account["pairs"][0]["runs"]:
         del run["trend"]
-    assert windows.read(stored).change is None
+    assert window_of(stored).change is None
 
 
 def test_ports_that_run_out_are_the_verdict_of_a_scenario_that_has_no_rate():

@@ -4,7 +4,7 @@ import pytest
 from socket_windows import cpu, main_thread, measurement, pair, rate
 from trials import thread_load
 
-from pinchpoint.measure.sockets import windows
+from pinchpoint.account.windows import window_of
 from pinchpoint.measure.sockets.verdict import moved, source_ports, verdict
 from pinchpoint.model.result import Limit
 
@@ -12,7 +12,7 @@ IDLE = cpu(0, 0.5) | cpu(1, 0.5)
 
 
 def judged(*pairs, rate_tps=None, connections=1, seen=None, threads=()):
-    return verdict([windows.read(measurement(*pairs, seen=seen, threads=threads))], rate_tps, connections)
+    return verdict([window_of(measurement(*pairs, seen=seen, threads=threads))], rate_tps, connections)
 
 
 def test_a_client_without_idle_time_is_the_sender():
@@ -150,7 +150,7 @@ def test_a_stream_without_a_busy_thread_is_unexplained():
 
 def test_the_window_with_the_median_rate_speaks():
     three = [
-        windows.read(measurement(pair(**rate(per_s, 1e9 / per_s)), number=number))
+        window_of(measurement(pair(**rate(per_s, 1e9 / per_s)), number=number))
         for number, per_s in enumerate((9000, 20_000, 10_000), start=1)
     ]
     assert verdict(three, None, 1).trial_ids == ("m-0003",)
@@ -170,22 +170,22 @@ def test_a_thread_with_headroom_is_no_limit(busy):
 def test_ports_that_ran_out_are_the_limit_of_the_windows_in_which_they_did():
     short = measurement(pair("crr", failures=failures(address_unavailable=2794)), number=1)
     whole = measurement(pair("crr"), number=2)
-    reached = source_ports([windows.read(short), windows.read(whole)])
+    reached = source_ports([window_of(short), window_of(whole)])
     assert (reached.limit, reached.trial_ids) == (Limit.SOURCE_PORTS, ("m-0001",))
     assert reached.headline == (
         "the client ran out of source ports: 2,794 connections found none of 28,232 for each address"
     )
-    assert source_ports([windows.read(whole)]) is None
+    assert source_ports([window_of(whole)]) is None
 
 
 def test_a_rate_that_fell_within_its_window_is_told_with_both_levels():
-    fell = windows.read(measurement(pair("crr", trend=trend(14_100.0, 300.0)), seen=IDLE))
+    fell = window_of(measurement(pair("crr", trend=trend(14_100.0, 300.0)), seen=IDLE))
     told = "m-0001: not stationary: the rate fell from 14,100/s to 300/s 1.0 s after the window began"
     assert moved(fell) == told
     assert told in verdict([fell], None, 1).evidence
-    rose = windows.read(measurement(pair("stream", trend=trend(1e8, 4e8))))
+    rose = window_of(measurement(pair("stream", trend=trend(1e8, 4e8))))
     assert "the rate rose from 800.0 Mbit/s to 3.20 Gbit/s" in moved(rose)
-    assert moved(windows.read(measurement(pair("crr", trend=None)))) == ""
+    assert moved(window_of(measurement(pair("crr", trend=None)))) == ""
 
 
 def failures(**kinds):

@@ -8,6 +8,7 @@ import pytest
 import socket_windows
 import trials
 
+from pinchpoint.account.windows import window_of
 from pinchpoint.dut.ovs import DEVICE
 from pinchpoint.measure.blocked.run import Blocked
 from pinchpoint.measure.build import run as building
@@ -52,7 +53,7 @@ def of_frames(scenario):
 def of_sockets(scenario):
     kind = "stream" if isinstance(scenario.measure, Bandwidth) else "rr"
     window = socket_windows.measurement(socket_windows.pair(kind), seen=SEEN)
-    return windows.of_window(windows.read(window), own_metrics(SEEN), handled(SEEN))
+    return windows.of_window(window_of(window), own_metrics(SEEN), handled(SEEN))
 
 
 def of_build(scenario):

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import ClassVar, Final
 
+from pinchpoint.account.validity import by_host
 from pinchpoint.dut.device import Action, Keys
 from pinchpoint.host.priority import kept_off
 from pinchpoint.keys import kinds
@@ -19,7 +20,6 @@ from pinchpoint.model.errors import EngineError
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Change, Scenario
-from pinchpoint.model.trial import TrialValidity
 from pinchpoint.model.warning import ResultWarning, Warn
 from pinchpoint.observe.snapshot import Observation, together
 from pinchpoint.stats.estimate import median_interval
@@ -128,9 +128,8 @@ def _repeat(bench: Standing, blocked: Blocked, number: int, stopper: Stopper) ->
     happened, seen = _under_traffic(bench, blocked, action, stopper.check)
     action.restore(stopper.check)
     figures, cannot = metrics(happened)
-    validity = TrialValidity.NOISY_HOST if cannot else TrialValidity.VALID
     account = {"blocked": asdict(blocked), **asdict(happened)}
-    ended = begun.ended(figures, account, seen.flat(), validity=validity, reason=cannot)
+    ended = begun.ended(figures, account, seen.flat(), judged=by_host(cannot))
     return ended if cannot else judged(ended, seen.elapsed_s)
 
 

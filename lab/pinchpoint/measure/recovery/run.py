@@ -9,11 +9,13 @@ long, so such times stand behind all others and the median needs no model of the
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 from statistics import median
 from typing import ClassVar, Final
 
+from pinchpoint.account.overload import last_loss_s, never_overtaken, overload_fps, reduced_fps
+from pinchpoint.account.validity import after_step
 from pinchpoint.engine.streams import Step
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table, Unset
@@ -25,14 +27,13 @@ from pinchpoint.model import units
 from pinchpoint.model.measurement import Bound, Metric
 from pinchpoint.model.result import Rate, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.model.trial import Cause, Sample, Trial, TrialValidity
+from pinchpoint.model.trial import Sample, Trial
 from pinchpoint.model.warning import ResultWarning, Warn
 from pinchpoint.stats.estimate import median_interval
 
 PHASE = "recovery"
 SAMPLE_S = 0.1
 _NO_SAMPLE = Sample(0.0, 0, None)  # of a trial that ended before the change
-MISSING: Final = 0.02  # of the load after the change, which samples 0.1 s apart tell no more finely
 STILL = 0.9  # of the time after the overload: a loss that late means that it did not recover
 
 
@@ -47,6 +48,11 @@ class Recovery:
     reduced_share: float  # of the throughput, from then on
     reduced_s: float
     repeats: int
+
+    @property
+    def step(self) -> Step:
+        """From the overload to the load after it."""
+        return Step(self.overload_s, self.reduced_share / self.overload_share)
 
 
 RECOVERY: Final = Table("recovery",
@@ -84,7 +90,7 @@ def recovered(trial: Trial, recovery: Recovery) -> Recovered:
     """
     change_s = recovery.overload_s
     watched_s = max(0.0, trial.sent_duration_s - change_s)
-    time_s = max(0.0, _last_loss_s(trial) - change_s)
+    time_s = max(0.0, last_loss_s(trial) - change_s)
     still = time_s > STILL * watched_s or never_overtaken(trial) > 0
     at_change = next((sample for sample in trial.samples if sample.elapsed_s >= change_s), _NO_SAMPLE)
     lost_before = trial.lost if at_change.lost is None else min(trial.lost, at_change.lost)
@@ -93,68 +99,13 @@ def recovered(trial: Trial, recovery: Recovery) -> Recovered:
     return Recovered(
         trial_id=trial.id,
         time_s=watched_s if still else time_s,
-        within_s=1 / (_reduced_fps(trial, recovery) * min(shares)) + on_the_way_s,
-        overload_fps=overload_fps(trial, recovery),
+        within_s=1 / (reduced_fps(trial, recovery.step) * min(shares)) + on_the_way_s,
+        overload_fps=overload_fps(trial, recovery.step),
         lost_before=lost_before,
         lost_after=trial.lost - lost_before,
         still=still,
         silent=still and at_change.received is not None and trial.received <= at_change.received,
     )
-
-
-def overload_fps(trial: Trial, recovery: Recovery) -> float:
-    """What was offered until the change, frames per second; 0 if no sample says so."""
-    before = [sample for sample in trial.samples if sample.elapsed_s <= recovery.overload_s]
-    return before[-1].offered / before[-1].elapsed_s if before and before[-1].elapsed_s else 0.0
-
-
-def is_overload(trial: Trial, recovery: Recovery, throughput_fps: float) -> bool:
-    """Whether a generator that fell short overloaded the device all the same: "or the maximum rate for the media".
-
-    It offered more than the throughput until the change, frames were lost, and of the load after it nothing is missing.
-    """
-    after_s = max(0.0, trial.sent_duration_s - recovery.overload_s)
-    offered_after = trial.offered - overload_fps(trial, recovery) * recovery.overload_s
-    is_reduced_whole = offered_after >= (1 - MISSING) * _reduced_fps(trial, recovery) * after_s
-    return overload_fps(trial, recovery) > throughput_fps and trial.lost > 0 and is_reduced_whole
-
-
-def _reduced_fps(trial: Trial, recovery: Recovery) -> float:
-    """The load after the overload."""
-    return trial.load_fps * recovery.reduced_share / recovery.overload_share
-
-
-def _last_loss_s(trial: Trial) -> float:
-    """When the last frame was lost that a later one overtook; 0 if none was."""
-    return max((stream.last_loss_s or 0.0 for stream in trial.streams), default=0.0)
-
-
-def never_overtaken(trial: Trial) -> int:
-    """Lost frames that none came after: the engine cannot time them, but the last sample did not have them yet."""
-    if not trial.samples or _last_loss_s(trial) >= trial.samples[-1].elapsed_s:
-        return 0
-    return max(0, trial.lost - (trial.samples[-1].lost or 0))
-
-
-def host_did_it(trial: Trial, recovery: Recovery, ring: int) -> str:
-    """Whether a pause of the engine's core may have caused the last loss after the change; empty if not."""
-    last_s, is_at_end = _last_loss_s(trial), never_overtaken(trial) > 0
-    if is_at_end:
-        pause_s = _longest_pause_s(trial, trial.samples[-1].elapsed_s)
-    elif last_s > recovery.overload_s:
-        pause_s = next((sample.gap_max_s for sample in trial.samples if sample.elapsed_s >= last_s), 0.0)
-    else:
-        return ""
-    if pause_s * _reduced_fps(trial, recovery) <= ring:
-        return ""
-    which = "the last frames were lost" if is_at_end else f"the last loss, at {last_s:.3f} s, lies"
-    return f"{which} by a {units.nanoseconds(pause_s * 1e9)} pause of the engine's core"
-
-
-def _longest_pause_s(trial: Trial, from_s: float) -> float:
-    """Of the engine's cores, seconds, from then on."""
-    gaps = (gap for worker in trial.witness.workers for gap in worker.gaps_longest)
-    return max((gap_ns / 1e9 for at_s, gap_ns in gaps if at_s + gap_ns / 1e9 >= from_s), default=0.0)
 
 
 def _time(repeats: Sequence[Recovered]) -> Metric:
@@ -239,18 +190,13 @@ def measure_recovery(session: Session) -> ScenarioResult:
 
 def _overloads(session: Session, recovery: Recovery, throughput_fps: float) -> tuple[list[Trial], str]:
     """Each repeat that is valid, and why there are no more of them."""
-    over_time = OverTime(SAMPLE_S, step=Step(recovery.overload_s, recovery.reduced_share / recovery.overload_share))
+    over_time = OverTime(SAMPLE_S, step=recovery.step)
     ring = session.scenario.smallest_ring
     session.listener.phase(PHASE, recovery.repeats)
 
     def measure(duration_s: float, load_fps: float) -> Trial:
         trial = session.trial(PHASE, duration_s, load_fps, over_time)
-        if trial.validity is TrialValidity.GENERATOR_LIMITED and is_overload(trial, recovery, throughput_fps):
-            trial = replace(trial, validity=TrialValidity.VALID, cause=None, reason="")
-        noise = host_did_it(trial, recovery, ring)
-        if not noise or trial.validity is not TrialValidity.VALID:
-            return trial
-        return replace(trial, validity=TrialValidity.NOISY_HOST, cause=Cause.RECEIVER_STOOD_STILL, reason=noise)
+        return after_step(trial, recovery.step, throughput_fps, ring)
 
     duration_s, load_fps = recovery.overload_s + recovery.reduced_s, recovery.overload_share * throughput_fps
     trials, invalid = session.repeated(recovery.repeats, measure, duration_s, load_fps)

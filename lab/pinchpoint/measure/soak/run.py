@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import ClassVar, Final
 
+from pinchpoint.account.validity import by_host
 from pinchpoint.dut.device import Keys
 from pinchpoint.dut.registry import device_of
 from pinchpoint.keys import kinds
@@ -119,10 +120,9 @@ class Windows:
         seen, apart = self._seen(span_s), len(self._scenario.engine.cpus) > 1
         threads = self._device.loads(seen, span_s)
         window = diagnosis.window(self.span_s, self._load_fps, ends, seen, threads, receives_apart=apart)
-        reason = diagnosis.disturbed(window, self._scenario.smallest_ring)
-        validity = TrialValidity.NOISY_HOST if reason else TrialValidity.VALID
+        judged = by_host(diagnosis.disturbed(window, self._scenario.smallest_ring))
         metrics, changed = diagnosis.window_metrics(window), {name: value for name, value in seen.items() if value}
-        told = self._begun.ended(metrics, asdict(window), changed, threads=threads, validity=validity, reason=reason)
+        told = self._begun.ended(metrics, asdict(window), changed, threads=threads, judged=judged)
         self._before = sample
         self.span_s += window.span_s
         self.made.append(told)

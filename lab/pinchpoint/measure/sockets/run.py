@@ -10,6 +10,8 @@ from typing import ClassVar, Final, Literal
 
 import msgspec
 
+from pinchpoint.account.validity import judge_window
+from pinchpoint.account.windows import Window, together, window_of
 from pinchpoint.dut.device import Device, Keys
 from pinchpoint.dut.registry import device_of
 from pinchpoint.engine.process import find_engine
@@ -25,7 +27,6 @@ from pinchpoint.measure.kernel_ends import kernel_ends
 from pinchpoint.measure.kind import TWO_HOSTS, Arrays, MeasureKind, asked
 from pinchpoint.measure.sockets import windows
 from pinchpoint.measure.sockets.verdict import moved, source_ports, verdict
-from pinchpoint.measure.sockets.windows import Window
 from pinchpoint.measure.standing import Begun, Interrupted, Standing
 from pinchpoint.measure.summary import scenario_result, valid
 from pinchpoint.model.addresses import shown
@@ -339,7 +340,7 @@ def _window(bench: Standing, ends: Ends, pairs: Pairs, bracket: Bracket, begun: 
     traffic_s = ends.sockets.warm_up_s + window_s
     account = {
         "pairs": [msgspec.to_builtins(result) for result in results],
-        "together_share": windows.together(results),
+        "together_share": together(results),
         "traffic_s": traffic_s,
         "ticks_per_s": TICKS_PER_S,
         "elsewhere": ends.elsewhere,
@@ -384,14 +385,12 @@ def _enough(measurements: Sequence[Measurement], ends: Ends) -> bool:
 
 
 def _judged(measurement: Measurement, died: DutError | None, device: Device) -> Measurement:
-    window = windows.read(measurement)
-    validity, reason = windows.judge(window)
-    if died is not None:
-        validity = TrialValidity.ABORTED
-        reason = f"{reason}; {died.message}" if reason else died.message
+    window = window_of(measurement)
+    judged = judge_window(window, "" if died is None else died.message)
+    validity = judged.validity
     own, handled = device.metrics(measurement.observed), device.handled(measurement.observed)
     metrics = () if validity is TrialValidity.ABORTED else windows.of_window(window, own, handled)
-    return replace(measurement, metrics=metrics, validity=validity, reason=reason, change=window.change)
+    return replace(measurement, metrics=metrics, validity=validity, reason=judged.reason, change=window.change)
 
 
 def summary(scenario: Scenario, ends: Ends, measurements: Sequence[Measurement], wall_s: float) -> ScenarioResult:
@@ -399,13 +398,13 @@ def summary(scenario: Scenario, ends: Ends, measurements: Sequence[Measurement],
     usable, workload = valid(measurements), ends.sockets
     disturbed = [measurement for measurement in measurements if measurement.validity is TrialValidity.NOISY_HOST]
     judged = usable or disturbed
-    read = [windows.read(measurement) for measurement in judged]
+    read = [window_of(measurement) for measurement in judged]
     rates = [measurement.metrics[0].value for measurement in judged]
     limit = judged[rates.index(median_low(rates))] if judged else None
     if read:
         pinched: Verdict | None = verdict(read, workload.rate_tps, workload.connections)
     else:
-        pinched = source_ports([windows.read(measurement) for measurement in measurements])
+        pinched = source_ports([window_of(measurement) for measurement in measurements])
     # Why nothing can be said, in the words of the last window; a generator at its limit gives no rate of the DUT.
     reason = "" if judged else (measurements[-1].reason if measurements else "no window was measured")
     return replace(

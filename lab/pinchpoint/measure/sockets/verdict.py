@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from statistics import median_low
 
 from pinchpoint.account.cpus import FOREIGN
-from pinchpoint.measure.sockets.windows import Thread, Window, exhausted, failures, relay_losses
+from pinchpoint.account.windows import Thread, Window
+from pinchpoint.measure.sockets.windows import failures, relay_losses
 from pinchpoint.model import units
 from pinchpoint.model.limits import SATURATED
 from pinchpoint.model.result import Limit, Verdict
@@ -43,10 +44,10 @@ def source_ports(windows: Sequence[Window]) -> Verdict | None:
 
     Such a window has no rate of the device: connections waited for ports that its kernel kept in TIME_WAIT.
     """
-    short = [window for window in windows if exhausted(window)]
+    short = [window for window in windows if window.without_port]
     if not short:
         return None
-    failed = sum(exhausted(window) for window in short)
+    failed = sum(window.without_port for window in short)
     ports = next((result.source_ports for window in short for result in window.results if result.source_ports), None)
     of = "" if ports is None else f" of {ports:,} for each address"
     headline = f"the client ran out of source ports: {failed:,} connections found none{of}"
