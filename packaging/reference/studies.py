@@ -39,14 +39,15 @@ def _figures(result: ScenarioResult) -> ScenarioResult:
 def held(folder: Path = STORED) -> str:
     """The part of docs/studies.md: of each stored study its original's conclusions, theirs and ours; else its findings.
 
-    A study that is not stored is left out.
+    A study that is not stored, or has neither, is left out.
     """
     parts = [BEGIN]
     for path in sorted(folder.glob("*.json")):
         result = RESULT.decode(path.read_bytes(), str(path))
         conclusions = original_view(result, None).conclusions
         findings = "\n".join(f"- {plain(finding.text)}" for finding in result.findings)
-        parts += [f"### {path.stem}", table_text(_bare(conclusions)) if conclusions.columns else findings]
+        told = table_text(_bare(conclusions)) if conclusions.columns else findings
+        parts += [f"### {path.stem}", told] if told else []
     return "\n\n".join([*parts, END])
 
 

@@ -110,7 +110,7 @@ def impossible(study: Study, curves: Mapping[str, Curve], request: FindingReques
     reasons = grouped(((point.outcome, point.reason), (curve, point)) for curve, point in ended)
     for (outcome, reason), places in reasons.items():
         verb = "could not run here" if outcome == Outcome.IMPOSSIBLE else "failed"
-        why = reason.removeprefix("impossible here: ").rstrip(".")
+        why = reason.removeprefix("impossible here: ").replace("\n  hint: ", "; ").rstrip(".")
         yield Finding(f"{_listed(places)} {verb}: {why}.", warning=True)
 
 
