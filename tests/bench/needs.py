@@ -128,6 +128,7 @@ PROBES = {
     "envoy": lambda: "" if importlib.util.find_spec("envoy") or shutil.which("envoy") else "not installed",
     "dpvs": dpvs,
     "ray": lambda: package("ray", "campaign"),
+    "scapy": lambda: package("scapy", "dev"),
 }
 
 
