@@ -31,6 +31,7 @@ MARKS = (  # unit/tiers.py makes docs/testing.md of the first two
 def pytest_addoption(parser):
     """Files of others, which are no part of the project; how long what is tested for long is tested."""
     parser.addoption("--trex", metavar="FOLDER", help="`scripts` of a TRex release: its profiles are imported")
+    parser.addoption("--otg", metavar="FOLDER", help="a copy of otg-examples: its scripts are run")
     parser.addoption("--watched", type=int, default=120, metavar="S", help="watch a changing switch for S seconds")
 
 

@@ -136,6 +136,7 @@ PROBES = {
     "dpvs": dpvs,
     "vlan": vlan,
     "ray": lambda: package("ray", "campaign"),
+    "scapy": lambda: package("scapy", "dev"),
 }
 
 

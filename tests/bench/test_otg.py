@@ -1,33 +1,10 @@
 """A snappi script against `pinchpoint otg` on a real link: every frame is counted."""
 
-import re
-import subprocess
-import time
-
 import pytest
 import snappi
-from bench_tools import PINCHPOINT
+from otg_tools import joined, lengths, served, wait_for
 
 pytestmark = pytest.mark.tier2("command:otg")
-
-PORT = 18443
-WITHIN_S = 20.0
-
-
-@pytest.fixture
-def link():
-    """A pair of interfaces, each in a namespace of its own."""
-    names = ("pp-otg-a", "pp-otg-b")
-    for name in names:
-        subprocess.run(["ip", "netns", "add", name], check=True)
-    ends = ["veth-a", "netns", names[0], "type", "veth", "peer", "name", "veth-b", "netns", names[1]]
-    subprocess.run(["ip", "link", "add", *ends], check=True)
-    for name, end in zip(names, ("veth-a", "veth-b"), strict=True):
-        for words in (["sysctl", "-qw", f"net.ipv6.conf.{end}.disable_ipv6=1"], ["ip", "link", "set", end, "up"]):
-            subprocess.run(["ip", "netns", "exec", name, *words], check=True)
-    yield [f"veth-{side}@pp-otg-{side}" for side in "ab"]
-    for name in names:
-        subprocess.run(["ip", "netns", "del", name], check=True)
 
 
 @pytest.fixture
@@ -39,37 +16,11 @@ def folders(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def api(link, folders):
+def api(folders):
     """snappi's client of a server that may use both ends, called as such scripts call them."""
-    words = [f"localhost:{5555 + number}={place}" for number, place in enumerate(link)]
-    server = subprocess.Popen([PINCHPOINT, "otg", "--port", str(PORT), *words], stdout=subprocess.PIPE, text=True)
-    try:
-        assert server.stdout is not None
-        address = server.stdout.readline().strip()
-        assert re.fullmatch(rf"http://127.0.0.1:{PORT}", address)
-        client = snappi.api(location=address)
-        wait_for(lambda: answers(client))
+    with joined() as ends, served(f"localhost:{5555 + nth}={end}" for nth, end in enumerate(ends)) as address:
         assert len(folders()) == 1
-        yield client
-    finally:
-        server.terminate()
-        server.wait(WITHIN_S)
-        server.stdout.close()
-
-
-def answers(client):
-    try:
-        return client.get_version().app_version
-    except OSError:  # it does not listen yet
-        return None
-
-
-def wait_for(condition):
-    end = time.monotonic() + WITHIN_S
-    while not (answer := condition()):
-        assert time.monotonic() < end
-        time.sleep(0.05)
-    return answer
+        yield snappi.api(location=address)
 
 
 def two_flows(api):
@@ -170,9 +121,4 @@ def test_percentages_of_a_told_speed_and_captures(nothing_left, api):
     assert (right.frames_rx, right.bytes_rx) == (1000, 64_000)
     request = api.capture_request()
     request.port_name = "right"
-    capture = api.get_capture(request).read()
-    lengths, at = [], 24
-    while at < len(capture):
-        lengths.append(int.from_bytes(capture[at + 8 : at + 12], "little"))
-        at += 16 + lengths[-1]
-    assert lengths == [60] * 1000
+    assert lengths(api.get_capture(request).read()) == [60] * 1000
