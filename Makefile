@@ -6,7 +6,7 @@ TEST := build-tests test-unit,lint+test-rust test-bench
 TEST_ALL := $(TEST) test-bench-rest test-debian,test-kernel+test-thorough+bench-tools smoke
 BENCHMARKS := bench-engine bench-build bench-turnover bench-search bench-referee bench-compare bench-truth bench-causes bench-exhaustion bench-balancers bench-watch bench-serve bench-campaign
 
-.PHONY: demo docs wheel sentences test test-all build-tests test-rust test-unit test-thorough test-bench test-bench-rest test-kernel test-nics test-debian setup-bookworm setup-trixie demo-bookworm demo-trixie test-hosts test-guests test-comparisons test-studies test-causes test-interrupts test-campaign test-vdpa lint fmt setup develop clean help manual fuzz profile-engine bench-tools bench smoke $(BENCHMARKS)
+.PHONY: demo docs wheel sentences test test-all build-tests test-rust test-unit test-thorough test-bench test-bench-rest test-kernel test-arm test-nics test-debian setup-bookworm setup-trixie demo-bookworm demo-trixie test-hosts test-guests test-comparisons test-studies test-causes test-interrupts test-campaign test-vdpa lint fmt setup develop clean help manual fuzz profile-engine bench-tools bench smoke $(BENCHMARKS)
 .DEFAULT_GOAL := help
 
 # Where it is set, every command of every test would compile the lab anew.
@@ -91,6 +91,17 @@ test-guests test-comparisons test-studies test-causes test-interrupts: setup .ve
 
 test-kernel: setup .venv/.test-packages
 	packaging/in-user-mode-linux --limit 600 $(CURDIR)/$(BIN)/pytest tests/kernel
+
+# The engine on Arm, without DPDK: tests of the pure crates under qemu's user mode, and a stream through memory.
+ARM := aarch64-unknown-linux-gnu
+ON_ARM := --quiet --locked --manifest-path engine/Cargo.toml --target $(ARM)
+test-arm: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER := aarch64-linux-gnu-gcc
+test-arm: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER := qemu-aarch64-static -L /usr/aarch64-linux-gnu
+test-arm:
+	@packaging/install-packages arm
+	rustup target add $(ARM)
+	cargo test $(ON_ARM) $(addprefix --package pinchpoint-,wire traffic import workload)
+	cargo run $(ON_ARM) --package pinchpoint-engine -- send --from mem:a --to mem:a --rate 1k --time 1s
 
 # Each is a virtual machine of its own, emulated where KVM cannot be used.
 test-nics: setup .venv/.test-packages
