@@ -93,3 +93,11 @@ def test_it_is_told_how_many_did_not_recover_and_how_many_fell_silent():
     assert str(some) == "1 of 2 repeats not recovered within 1.00 s: they still lost frames at their end"
     _, silent = diagnosis.warnings([replace(recovery, silent=True) for recovery in times(None, None)])
     assert str(silent) == "in 2 of 2 repeats the switch forwarded nothing after the overload"
+
+
+def test_an_overload_that_no_sample_saw_is_unknown_and_not_zero():
+    seen, unseen = times(0.1, 0.2)
+    unseen = replace(unseen, overload_fps=0.0)
+    told = {metric.name: metric.value for metric in diagnosis.metrics([seen, unseen], 1e6)}
+    assert told["overload"] == 1e6
+    assert "overload" not in {metric.name for metric in diagnosis.metrics([unseen], 1e6)}

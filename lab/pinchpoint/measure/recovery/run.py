@@ -75,7 +75,7 @@ class Recovered:
     trial_id: str
     time_s: float  # from the change of load to the last lost frame; 0: none was lost after it
     within_s: float  # how finely that is known
-    overload_fps: float  # what was offered until the change, frames per second
+    overload_fps: float  # what was offered until the change, frames per second; 0: no sample says so
     lost_before: int  # by the first sample after the change
     lost_after: int  # from then on
     still: bool  # it still lost frames when the trial ended, and time_s is all that it was watched
@@ -147,8 +147,9 @@ def metrics(repeats: Sequence[Recovered], throughput_fps: float) -> Iterator[Met
     before = median_interval([float(repeat.lost_before) for repeat in repeats])
     yield Metric("lost in the overload", "count", *before.figures, before.meaning, level=before.level)
     yield Metric("throughput", "fps", throughput_fps, note="that the shares are of")
-    offered = median_interval([repeat.overload_fps for repeat in repeats])
-    yield Metric("overload", "fps", *offered.figures, offered.meaning, level=offered.level)
+    if known := [repeat.overload_fps for repeat in repeats if repeat.overload_fps]:
+        offered = median_interval(known)
+        yield Metric("overload", "fps", *offered.figures, offered.meaning, level=offered.level)
 
 
 def warnings(repeats: Sequence[Recovered]) -> Iterator[ResultWarning]:
