@@ -13,18 +13,18 @@ from types import MappingProxyType
 
 from pinchpoint.dut.setup import Setup, prepare
 from pinchpoint.findings.paired_benches import alternation, rate_metric, tried, turns_metric, why_hopeless
-from pinchpoint.measure.standing import Standing, Task, live_bench
+from pinchpoint.measure.standing import Standing, Task, Undoable, live_bench
 from pinchpoint.measure.summary import scenario_result
 from pinchpoint.model.comparison import ComparisonRequest, Method
 from pinchpoint.model.duet import MEASURED, SIDES, Stretch
 from pinchpoint.model.measurement import fewest_for_interval
 from pinchpoint.model.result import ScenarioResult
-from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.scenario import Scenario, Search
 from pinchpoint.model.trial import ALTERNATING, Trial
 from pinchpoint.model.warning import ResultWarning
 from pinchpoint.run.checkpoint import Growing, RunContext
 from pinchpoint.run.duet import AlternatingSlices, SliceRecord
-from pinchpoint.run.paired_benches import LivePair, both_live, in_pairs, warm_pair
+from pinchpoint.run.paired_benches import AtLoad, LivePair, both_live, in_pairs, warm_pair
 from pinchpoint.run.scenario import planned
 from pinchpoint.stats.alternating import Alternation, Turn
 from pinchpoint.stats.duet import compare_slices
@@ -96,6 +96,7 @@ class BothBenches:
     def _build(self) -> None:
         """Both benches once, on their host, measured and removed."""
         (a, b), context = self._units, self._context
+        context.on_stoppable(Undoable())  # what measured on the benches before stops nothing any more
         context.listener.scenario_begins(a, 1, 1)
         tasks = {unit.name: self._files.task(unit.name, context) for unit in (a, b)}
         first, engine = planned(context.machines, a, tasks[a.name])
@@ -158,13 +159,22 @@ def alternate(pair: LivePair, made: Alternation, until_s: float) -> None:
     at least. Raises what a trial raises.
     """
     scenario = pair.benches[SIDES[0]].scenario
-    search, length_s = scenario.search, scenario.search.trial_duration_s
-    trials = {side: pair.trials(side, ALTERNATING, ALTERNATING, length_s, owner=side) for side in SIDES}
-    for turn in in_pairs(trials, made.load_fps, made.begun):
-        for side, trial in turn.items():
-            made.answer(side, tried(trial, search))
+    trials = {side: _answering(pair, made, side, scenario.search) for side in SIDES}
+    for _ in in_pairs(trials, made.load_fps, made.begun):
         if time.monotonic() + _turn_s(scenario) > until_s:
             return
+
+
+def _answering(pair: LivePair, made: Alternation, side: str, search: Search) -> AtLoad:
+    """Trials of one bench, each followed as it ends: so a pair that is cut short counts as it will from the record."""
+    trials = pair.trials(side, ALTERNATING, ALTERNATING, search.trial_duration_s, owner=side)
+
+    def trial(load_fps: float) -> Trial:
+        ended = trials(load_fps)
+        made.answer(side, tried(ended, search))
+        return ended
+
+    return trial
 
 
 def results_of(

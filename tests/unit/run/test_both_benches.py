@@ -1,0 +1,60 @@
+"""Two benches that stand at once: what a signal ends, and a pair of trials that is cut short."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+import trials
+from comparisons import side
+from sweeps import base
+
+from pinchpoint.findings.paired_benches import alternation
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
+from pinchpoint.measure.standing import Listener, Task
+from pinchpoint.model.comparison import ComparisonRequest, Method
+from pinchpoint.model.trial import ALTERNATING, WARM_UP
+from pinchpoint.run import comparison
+from pinchpoint.run.checkpoint import Growing, RunContext
+from pinchpoint.run.comparison import BothBenches, alternate
+from pinchpoint.run.run import describe_run
+from pinchpoint.scenario.plain import to_plain
+from pinchpoint.stats.alternating import Alternation
+from pinchpoint.store.folder import RunFolder
+
+
+def test_a_signal_ends_building_both_again_at_once(tmp_path, monkeypatch):
+    units = [side(label).scenarios[0] for label in "AB"]
+    folder = RunFolder.create(tmp_path, "compare")
+    request = ComparisonRequest("A-forward", "B-forward", 2, method=Method.DUET, slices_s=10.0, benches=2)
+    plain = [to_plain(unit) for unit in units]
+    folder.write_info(describe_run(Local(), folder.run_id, ["pinchpoint"], plain, {}, comparison=request))
+    measured_before = SimpleNamespace(stop=lambda: None)
+    stoppable = [measured_before]
+    context = RunContext(Machines(Local()), folder, Listener(), stoppable.append)
+    monkeypatch.setattr(comparison, "planned", lambda *_: stoppable[-1].stop())
+    with pytest.raises(KeyboardInterrupt):
+        BothBenches(units, Growing(folder, units), context).run(units[0], Task(Listener(), stoppable.append))
+
+
+def test_a_trial_whose_pair_is_cut_short_counts_as_it_does_from_the_record():
+    scenario, recorded = base(), []
+
+    def made_by(name, *_, owner):
+        def trial(load_fps):
+            if name == "B":
+                raise KeyboardInterrupt
+            recorded.append(replace(trials.trial(load_fps), phase=ALTERNATING))
+            return recorded[-1]
+
+        return trial
+
+    live = Alternation(scenario.search.min_load_fps, scenario.search.max_load_fps)
+    live.build()
+    pair = SimpleNamespace(benches={"A": SimpleNamespace(scenario=scenario)}, trials=made_by)
+    with pytest.raises(KeyboardInterrupt):
+        alternate(pair, live, 0.0)
+    warm_up = replace(recorded[0], phase=WARM_UP)
+    stored = alternation([warm_up, *recorded], [warm_up.scenario, "b"], scenario.search)
+    assert live.begun == stored.begun == 1
+    assert live.load_fps("A") == stored.load_fps("A")
