@@ -238,7 +238,7 @@ class _State(Listener):
 
     def line(self) -> str:
         """Everything worth knowing now, in one line; a narrow terminal cuts its end."""
-        parts = (self.title, self.phase_name, self.time_left(), self.whole_run(), self.trial, self._now(), self.last)
+        parts = (self.title, self.phase_name, self.trial, self.time_left(), self.whole_run(), self._now(), self.last)
         return "  ·  ".join(part for part in parts if part)
 
     def _now(self) -> str:
