@@ -30,6 +30,7 @@ PAGES = {
     "study": "/run/study",
     "scenario": "/run/one/scenario/snat-255",
     "shared": "/run/shared/scenario/2-snat-255",
+    "explained": "/run/shared",
     "trial": "/run/shared/trial/2-snat-255-0012",
     "compare": "/compare?run=one&run=two",
     "beside": "/compare?run=one&run=study&run=study-again",

@@ -75,9 +75,9 @@ class Any:
     def holds(self, signs: Signs) -> bool:
         return any(condition.holds(signs) for condition in self.of)
 
-    def words(self, signs: Signs) -> str:
-        """Those that hold, with their values."""
-        return "; ".join(condition.words(signs) for condition in self.of if condition.holds(signs))
+    def held(self, signs: Signs) -> Iterator[Is | Lost]:
+        """Those that hold."""
+        return (condition for condition in self.of if condition.holds(signs))
 
     def asks(self) -> str:
         """The condition, for people."""

@@ -15,7 +15,7 @@ from pinchpoint.causes import evidence
 from pinchpoint.causes.bounds import Overload, overload
 from pinchpoint.causes.catalogue import CATALOGUE, OWN_SPEED
 from pinchpoint.causes.evidence import NEAR_LIMIT, Group, Way, by_reason
-from pinchpoint.causes.signature import MOST, NOTABLE, Cause
+from pinchpoint.causes.signature import MOST, NOTABLE, Any, Cause
 from pinchpoint.causes.signs import Diagnosed, Seen, of_trials
 from pinchpoint.model import units
 from pinchpoint.model.causes import Sign, Signs, Suspicion
@@ -44,7 +44,7 @@ def likely(
     """
 
     def suspicion(cause: Cause) -> Suspicion:
-        told, weight = tuple(_told(cause, signs)), cause.weight(signs)
+        told, weight = tuple(dict.fromkeys(_told(cause, signs))), cause.weight(signs)
         if in_service:
             advice = cause.in_service(device.commands(cause.name, seen or {}) if device else ())
         else:
@@ -59,8 +59,10 @@ def likely(
 
 
 def _told(cause: Cause, signs: Signs) -> Iterator[str]:
-    """The evidence of a cause that fits."""
-    yield from (condition.words(signs) for condition in cause.signature)
+    """The evidence of a cause that fits; what two conditions ask for, twice."""
+    for condition in cause.signature:
+        held = condition.held(signs) if isinstance(condition, Any) else (condition,)
+        yield from (part.words(signs) for part in held)
     for sign in cause.shows:
         if (value := signs.values.get(sign)) is not None:
             yield f"{sign}: {sign.shown(value)}"

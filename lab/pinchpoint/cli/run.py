@@ -170,8 +170,7 @@ def _show(folder: RunFolder, interrupted: Interrupted | None, how: How) -> int:
     if interrupted:
         if how.as_json or stored.result.scenarios:
             print_stored(stored, how.as_json)
-        hint = f"pinchpoint run --resume {folder.path} continues"
-        tell(f"{interrupted.message}; finished trials are in {folder.path}", hint)
+        tell(f"{interrupted.message}; finished trials are in {folder.path}", _continues(folder))
         return interrupted.exit_code
     undecided = _print_answer(stored, how.as_json)
     code = failed(stored) or wrong(stored) or gate_of(stored) or undecided
@@ -276,15 +275,19 @@ def _measure(units: Sequence[Scenario], folder: RunFolder, how: How, profiles: b
             tell(note)
         return Interrupted("interrupted while building")
     except PinchpointError:
-        report_as_far(folder)
+        report_as_far(folder, _continues(folder))
         raise
 
 
-def report_as_far(folder: RunFolder) -> None:
+def report_as_far(folder: RunFolder, hint: str = "") -> None:
     """Write the report of what a run that cannot go on has measured."""
     with suppress(StoreError):  # the disk may be what failed
         write_report(StoredRun(folder))
-    tell(f"finished trials are in {folder.path}")
+    tell(f"finished trials are in {folder.path}", hint)
+
+
+def _continues(folder: RunFolder) -> str:
+    return f"pinchpoint run --resume {folder.path} continues"
 
 
 class _Stopper:

@@ -237,8 +237,8 @@ class _State(Listener):
         self.finished(_finished(result))
 
     def line(self) -> str:
-        """Everything worth knowing now, in one line."""
-        parts = (self.title, self.phase_name, self.trial, self.last, self._now(), self.time_left(), self.whole_run())
+        """Everything worth knowing now, in one line; a narrow terminal cuts its end."""
+        parts = (self.title, self.phase_name, self.trial, self.time_left(), self.whole_run(), self._now(), self.last)
         return "  ·  ".join(part for part in parts if part)
 
     def _now(self) -> str:
@@ -266,7 +266,7 @@ def _clock(seconds: float) -> str:
 def outcome(trial: Trial) -> str:
     """One trial in a few words."""
     if trial.validity is not TrialValidity.VALID:
-        return f"{trial.validity.value}: {trial.reason}"
+        return f"{trial.validity.words}: {trial.reason}"
     lost = f"lost {units.loss(trial.loss_ratio)} ({units.frames(trial.lost)} frames)" if trial.lost else "no loss"
     frames = "" if trial.burst_frames is None else f"{units.frames(trial.burst_frames)} frames at "
     return f"{frames}{units.fps(trial.load_fps)}: {lost}"
@@ -275,7 +275,7 @@ def outcome(trial: Trial) -> str:
 def measured(measurement: Measurement) -> str:
     """One measurement in a few words: its first figure, or why there is none."""
     if measurement.validity is not TrialValidity.VALID:
-        return f"{measurement.validity.value}: {measurement.reason}"
+        return f"{measurement.validity.words}: {measurement.reason}"
     return _first(measurement.metrics)
 
 

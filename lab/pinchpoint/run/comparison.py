@@ -119,8 +119,8 @@ class BothBenches:
             AlternatingSlices(pair, self._slices, self._is_enough).measure(until_s)
             if self._takes_trials():
                 self._turns.build()
-                a.task.listener.phase(ALTERNATING, 1)
                 share_s = self._time.share_s(FEWEST_TURNS * _turn_s(a.scenario))
+                a.task.listener.phase(ALTERNATING, len(SIDES) * int(share_s / _turn_s(a.scenario)))
                 alternate(pair, self._turns, time.monotonic() + share_s)
 
     def _is_enough(self, stretches: Sequence[Stretch]) -> bool:

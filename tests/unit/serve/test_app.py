@@ -5,7 +5,7 @@ from time import monotonic, sleep
 import pytest
 from sample import sample_run
 from sample_study import study_run
-from served import LATER, PORT, TOKEN, keep, keep_campaign, workshop
+from served import LATER, PORT, TOKEN, explanation, keep, keep_campaign, workshop
 from starlette.testclient import TestClient
 
 from pinchpoint.model.campaign import MachineProgress
@@ -26,6 +26,7 @@ def root(tmp_path_factory):
         keep(root, name, (info, result, trials))
     keep(root, "going", (info, result, trials[:30]), done=1)
     keep(root, "study", study_run())
+    keep(root, "explained", (info, replace(result, explanations=(explanation("snat-255"),)), trials))
     machines = (
         MachineProgress("dut1", "measures", "snat-255", 1234, 7),
         MachineProgress(HOSTILE, HOSTILE, HOSTILE, reason=HOSTILE),
@@ -63,7 +64,7 @@ def post(client, parts, act, origin=HOME, **fields):
     "path",
     [
         "/", "/?text=snat&kind=ovs&since=2026-01-01&page=1", "/run/one", "/run/going", "/run/going/live", "/run/study",
-        "/run/campaign", "/run/campaign/live",
+        "/run/campaign", "/run/campaign/live", "/run/explained", "/run/explained/scenario/snat-255",
         "/run/one/scenario/snat-255", "/run/one/trial/snat-255-0006", "/run/one/file/result.json",
         "/compare?run=one&run=two", "/compare?run=one&run=two&run=study",
         "/trend", "/trend?scenario=snat-255&metric=NDR",
