@@ -64,6 +64,7 @@ class OverTime:
     sample_s: float
     heard: Heard | None = None  # as they come; None: nobody needs them before the trial is over
     step: Step | None = None
+    judged: Callable[[Trial], Trial] | None = None  # what else decides whether it is valid, before it is stored
 
 
 def first_round(scenario: Scenario) -> tuple[float, float]:
@@ -161,6 +162,8 @@ class Session:
                     result = self._instrument.run(request, _into(samples, over_time.heard))
             trial, died = self._accounted(question, request, result)
             trial = replace(trial, started=started, wall_s=time.monotonic() - began, samples=tuple(samples))
+            if over_time is not None and over_time.judged is not None:
+                trial = over_time.judged(trial)
             self._keep(trial)
             if died is not None:
                 self.trials.append(trial)

@@ -11,6 +11,7 @@ from pinchpoint.measure.recovery.run import Recovery, measure_recovery
 from pinchpoint.measure.session import Session
 from pinchpoint.measure.standing import Listener
 from pinchpoint.model.result import Outcome
+from pinchpoint.model.trial import TrialValidity
 from pinchpoint.model.warning import Warn
 from pinchpoint.observe.snapshot import Bracket
 
@@ -84,8 +85,9 @@ def test_a_generator_that_cannot_overload_is_a_failure_with_the_reason():
 
 
 def test_a_generator_that_falls_short_of_the_overload_and_exceeds_the_throughput_has_overloaded():
-    result, _ = recovered(Truth(1e6, ceiling_fps=1.05e6))
+    result, kept = recovered(Truth(1e6, ceiling_fps=1.05e6))
     assert result.outcome is Outcome.MEASURED and result.warnings == ()
+    assert {trial.validity for trial in kept if trial.phase == "recovery"} == {TrialValidity.VALID}, "as it is stored"
     assert figures(result)["overload"].value == pytest.approx(1.05e6, rel=0.01)
 
 

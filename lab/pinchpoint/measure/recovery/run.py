@@ -191,13 +191,12 @@ def measure_recovery(session: Session) -> ScenarioResult:
 
 def _overloads(session: Session, recovery: Recovery, throughput_fps: float) -> tuple[list[Trial], str]:
     """Each repeat that is valid, and why there are no more of them."""
-    over_time = OverTime(SAMPLE_S, step=recovery.step)
-    ring = session.scenario.smallest_ring
+    step, ring = recovery.step, session.scenario.smallest_ring
+    over_time = OverTime(SAMPLE_S, step=step, judged=lambda trial: after_step(trial, step, throughput_fps, ring))
     session.listener.phase(PHASE, recovery.repeats)
 
     def measure(duration_s: float, load_fps: float) -> Trial:
-        trial = session.trial(PHASE, duration_s, load_fps, over_time)
-        return after_step(trial, recovery.step, throughput_fps, ring)
+        return session.trial(PHASE, duration_s, load_fps, over_time)
 
     duration_s, load_fps = recovery.overload_s + recovery.reduced_s, recovery.overload_share * throughput_fps
     trials, invalid = session.repeated(recovery.repeats, measure, duration_s, load_fps)
