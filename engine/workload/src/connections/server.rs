@@ -397,7 +397,7 @@ impl Server {
             self.strays.wrong_payload += 1;
             return None;
         };
-        if received != u32::from(request.number) * self.answer_len + 1 {
+        if u64::from(received) != u64::from(request.number) * u64::from(self.answer_len) + 1 {
             self.strays.unacknowledged += 1;
             return None;
         }

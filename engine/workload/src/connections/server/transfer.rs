@@ -8,6 +8,7 @@
 use super::Server;
 use crate::connections::end::End;
 use crate::connections::payload::ANSWER_LEN;
+use crate::connections::plan::MOST_SENT;
 use crate::connections::segment::{ACK, Content, FIN, Incoming, MSS, Outgoing};
 use crate::connections::timers::Retry;
 use foldhash::fast::RandomState;
@@ -180,7 +181,7 @@ impl Transfers {
         };
         self.open.insert(ends, transfer);
         self.ready.push_back(ends);
-        let at_ns = self.now_ns + self.retry.after_ns / CHECKS;
+        let at_ns = self.now_ns + self.retry.after_ns.div_ceil(CHECKS);
         self.checks.push_back((at_ns, ends, self.count));
     }
 
@@ -196,14 +197,18 @@ impl Transfers {
             return Said::Over;
         };
         let offset = segment.ack.wrapping_sub(transfer.whole.seq);
-        // Beyond what was sent: an older one, or none of this connection's.
-        if offset > transfer.highest {
+        // Beyond what was sent of it: an older one, or none of this connection's; or a request came
+        // twice, the second time when its answer had arrived, which is then told to an answer begun anew.
+        let is_same = segment.seq.wrapping_sub(transfer.whole.ack) < MOST_SENT;
+        let is_later = offset < 1 << 31 && is_same;
+        if offset > transfer.highest && !is_later {
             return Said::UnderWay;
         }
-        if offset == transfer.end() {
+        if offset >= transfer.end() {
             self.open.remove(&ends);
             return Said::Over;
         }
+        transfer.highest = transfer.highest.max(offset);
         if offset > transfer.acknowledged {
             transfer.acknowledged = offset;
             transfer.next = transfer.next.max(offset);
@@ -243,7 +248,7 @@ impl Transfers {
                     self.ready.push_back(ends);
                 }
             }
-            let at_ns = now_ns + after_ns / CHECKS;
+            let at_ns = now_ns + after_ns.div_ceil(CHECKS);
             self.checks.push_back((at_ns, ends, number));
         }
     }

@@ -4,7 +4,7 @@ use crate::connections::client::Client;
 use crate::connections::doubles::*;
 use crate::connections::plan::{Plan, Requests};
 use crate::connections::schedule::Schedule;
-use crate::connections::segment::{ACK, Content, Incoming, MSS, Outgoing, PSH};
+use crate::connections::segment::{ACK, Content, FIN, Incoming, MSS, Outgoing, PSH};
 use crate::connections::server::Server;
 use crate::connections::timers::Retry;
 use proptest::prelude::*;
@@ -181,6 +181,67 @@ fn the_last_segment_says_so() {
         segments[2].next_seq(),
         request.ack.wrapping_add(2 * MSS + 5)
     );
+}
+
+#[test]
+fn a_request_that_comes_again_after_its_answer_delays_nothing() {
+    let (mut server, request) = asked(LEN);
+    let acknowledging_all = Outgoing {
+        seq: request.next_seq(),
+        ..acknowledging(&request, LEN)
+    };
+    let mut acknowledged = 0;
+    while acknowledged < LEN {
+        acknowledged = (acknowledged + sent(&mut server, 0).len() as u32 * MSS).min(LEN);
+        ask(&mut server, &acknowledging(&request, acknowledged));
+    }
+    ask(&mut server, &request);
+    assert_eq!(sent(&mut server, 0).len(), 10);
+    let older = Outgoing {
+        seq: request.seq.wrapping_sub(1 << 16),
+        ..acknowledging_all
+    };
+    ask(&mut server, &older);
+    assert_eq!(
+        sent(&mut server, 250_000).len(),
+        10,
+        "of another connection"
+    );
+    ask(&mut server, &acknowledging_all);
+    assert!(sent(&mut server, 600_000).is_empty());
+    let fin = Outgoing {
+        flags: FIN | ACK,
+        ..acknowledging_all
+    };
+    assert!(ask(&mut server, &fin).is_some());
+}
+
+#[test]
+fn the_shortest_time_out_ends() {
+    let retry = Retry {
+        after_ns: 1,
+        times: 3,
+    };
+    let (server, request) = asked(LEN);
+    let mut server = server.with_retry(Some(retry));
+    sent(&mut server, 0);
+    for now_ns in 0..200_000 {
+        sent(&mut server, now_ns);
+    }
+    ask(&mut server, &request);
+    assert_eq!(sent(&mut server, 200_000).len(), 10, "it was given up");
+}
+
+#[test]
+fn a_request_s_number_beyond_all_sequence_numbers_is_a_stray() {
+    let (mut server, client) = (serves(1 << 20), asks(1, 1, Retry::default(), 1 << 20));
+    let syn = client.syns().next().unwrap();
+    let answer = server.react(&Incoming::read(&written(&syn)).unwrap());
+    let (place, received) = (client.sender.plan.first(), answer.unwrap().next_seq());
+    let request = client.sender.request(place, 1 << 12, u16::MAX, received);
+    assert_eq!(ask(&mut server, &request), None);
+    assert!(sent(&mut server, 0).is_empty());
+    assert_eq!(server.strays().unacknowledged, 1);
 }
 
 proptest! {
