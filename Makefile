@@ -58,6 +58,7 @@ develop: setup .venv/.development
 
 demo: setup
 	$(BIN)/pinchpoint run studies/quickstart
+	@echo "pinchpoint is on your PATH after: . $(BIN)/activate"
 
 # Each part is a target of its own; the times are printed at the end, and what was skipped.
 test: setup .venv/.test-packages

@@ -115,7 +115,10 @@ def of_paths(paths: Sequence[Path], quick: bool = False, changes: Changes = UNCH
     """
     if len(paths) == 1 and (paths[0] / STUDY_FILE).is_file():
         return of_study(paths[0], quick, changes=changes)
-    sweeps = _load_all(scenario_files(paths), quick, changes)
+    files = scenario_files(paths)
+    sweeps = _load_all(files, quick, changes)
+    if quick:
+        note_if_long(sweeps, lambda: _load_all(files, False, changes))
     name = paths[0].resolve().name if len(paths) == 1 and paths[0].is_dir() else sweeps[0].group
     return Program(name, sweeps)
 
@@ -125,10 +128,20 @@ def of_study(folder: Path, quick: bool = False, only: Sequence[str] = (), change
 
     Raises InputError.
     """
+    program = _read_study(folder, quick, only, changes)
+    if quick:
+        note_if_long(program.sweeps, lambda: _read_study(folder, False, only, changes).sweeps)
+    return program
+
+
+def forms_of(folder: Path) -> tuple[Program, Program]:
+    """A study and its short form. Raises InputError."""
+    return _read_study(folder, False, (), UNCHANGED), _read_study(folder, True, (), UNCHANGED)
+
+
+def _read_study(folder: Path, quick: bool, only: Sequence[str], changes: Changes) -> Program:
     if (folder / STUDY_FILE).is_file():
         study, sweeps = load_study(folder, quick, only, changes)
-        if quick:
-            note_if_long(sweeps, lambda: load_study(folder, False, only, changes)[1])
         return Program(study.name, sweeps, study)
     files = {path.stem: path for path in scenario_files([folder])}
     if unknown := [name for name in only if name not in files]:
@@ -183,7 +196,7 @@ def scenario_files(paths: Iterable[Path]) -> list[Path]:
 
 
 def _load_all(files: Sequence[Path], quick: bool, changes: Changes) -> tuple[Sweep, ...]:
-    """The sweeps of these files; of a short form that is the long one, this is said."""
+    """The sweeps of these files."""
     sweeps: list[Sweep] = []
     problems: list[str] = []
     for path in files:
@@ -194,8 +207,6 @@ def _load_all(files: Sequence[Path], quick: bool, changes: Changes) -> tuple[Swe
     problems += _doubles(sweeps)
     if problems:
         raise InputError("\n".join(problems))
-    if quick:
-        note_if_long(tuple(sweeps), lambda: _load_all(files, False, changes))
     return tuple(sweeps)
 
 

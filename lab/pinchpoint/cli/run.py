@@ -420,7 +420,7 @@ def list_studies(as_json: bool) -> int:
 
 
 def _plain(name: str, folder: Path, machines: Machines) -> dict[str, object]:
-    full, quick = program.of_study(folder), program.of_study(folder, quick=True)
+    full, quick = program.forms_of(folder)
     groups = [{"name": sweep.group, "points": len(sweep.scenarios), "repeats": sweep.repeats} for sweep in full.sweeps]
     title, source = (full.study.title, full.study.source) if full.study else ("", "")
     times = {"expected_s": full.expected_s(machines), "quick_expected_s": quick.expected_s(machines)}
@@ -429,7 +429,7 @@ def _plain(name: str, folder: Path, machines: Machines) -> dict[str, object]:
 
 def _about(folder: Path, machines: Machines) -> list[str]:
     try:
-        full, quick = program.of_study(folder), program.of_study(folder, quick=True)
+        full, quick = program.forms_of(folder)
     except InputError as error:
         return [f"cannot be read: {problem}" for problem in str(error).splitlines()]
     groups = ", ".join(sweep.group for sweep in full.sweeps)

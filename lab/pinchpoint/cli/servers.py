@@ -78,7 +78,7 @@ def serve(folder: Path, port: int, host: str) -> int:
     from pinchpoint.serve.shelf import Studies
 
     index, token = index_of(_runs_below(folder, "serve")), secrets.token_urlsafe(24)
-    click.echo(f"{folder}: {units.counted(index.refresh(), 'run')} indexed", err=True)
+    click.echo(f"{folder}: {units.counted(index.refresh(), 'new run')} indexed", err=True)
     guard = Guard(token, port)
     acts, pages = Acts(index.shelf, _AGAIN), Pages(index.shelf, index)
     app = application(Workshop(pages, acts, guard, Studies(study_folders, Machines(Local()))))

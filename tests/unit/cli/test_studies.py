@@ -144,6 +144,7 @@ def test_the_list_tells_title_source_points_and_times(monkeypatch, mine):
     assert "7 points in 2 groups, repeated: 13 units, about " in told
     assert "; --quick: 3 points in 2 groups" in told
     assert "groups: 1-forward, 2-snat-255, 3-snat-65536\n  3 scenarios, about " in told
+    assert "changes nothing" not in told
 
 
 def test_a_study_that_cannot_be_read_does_not_hide_the_others(monkeypatch, mine):
