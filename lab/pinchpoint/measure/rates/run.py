@@ -326,8 +326,9 @@ def _without_mrr(made: Sequence[Trial]) -> ResultWarning | None:
     """Why overloaded trials give no MRR; None if they do, or none was made."""
     if not made or receive_rate(made) is not None:
         return None
-    usable = sum(trial.is_whole for trial in made)
-    return Warn.NO_MRR.of(made[-1].reason, usable=usable, trials=len(made), load_fps=made[0].load_fps)
+    reasons = [trial.reason for trial in made if not trial.is_whole]
+    usable = len(made) - len(reasons)
+    return Warn.NO_MRR.of(*reasons[-1:], usable=usable, trials=len(made), load_fps=made[0].load_fps)
 
 
 def _summary(
