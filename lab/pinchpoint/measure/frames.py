@@ -18,7 +18,7 @@ from pinchpoint.model.result import ScenarioResult
 
 @contextmanager
 def measuring(bench: Standing) -> Iterator[Session]:
-    """The session of the bench, its engine open, and what the lab does off the device's CPUs; both end with the block.
+    """The session of the bench, its engine open; the engine ends with the block.
 
     Connections that the scenario's frames belong to are opened first. Raises EngineError where they cannot.
     """
@@ -31,8 +31,7 @@ def measuring(bench: Standing) -> Iterator[Session]:
         of_task = task.keep, task.listener, task.trials
         session = Session(scenario, instrument, bench.bracket(), *of_task, bench.began, bench.ceilings)
         task.on_stoppable(session)
-        with kept_off(scenario.dut.cpus, bench.host):
-            yield session
+        yield session
 
 
 @contextmanager
@@ -72,7 +71,7 @@ def over_frames(measure: Callable[[Session], ScenarioResult]) -> Callable[[Stand
     """A measure on a bench that stands. It raises what a trial raises, finished trials kept."""
 
     def run(bench: Standing) -> ScenarioResult:
-        with measuring(bench) as session:
+        with measuring(bench) as session, kept_off(bench.scenario.dut.cpus, bench.host):
             return measure(session)
 
     return run
