@@ -4,7 +4,7 @@ import re
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +29,7 @@ LINK_TIMEOUT_S: Final = 5.0
 DRAIN_S: Final = 0.3
 SAMPLE_S: Final = 0.2
 STOP_AGAIN_S: Final = 0.2
+ENDING_S: Final = 2.0  # for the drain after the last frame, and the account
 STOPPED_WITHIN_S: Final = 30.0
 EPOCHS: Final = 255
 VIRTUAL: Final = ("--in-memory", "--no-pci", "--single-file-segments", "-m", "256")
@@ -180,7 +181,12 @@ class Generator:
             self._watched = self._watched | chosen if state == "start" else self._watched - chosen
 
     def captured(self, name: str) -> bytes:
-        """The file of what a port received in the last transmission. Raises RefusedError."""
+        """The file of what a port received in the last transmission. Raises RefusedError.
+
+        Scripts ask once they have counted the last frame: flows that are about to end are waited for.
+        """
+        if (running := self._running) is not None:
+            wait([running], ENDING_S)
         with self._lock:
             trial = self.trial
             if name not in self.opened:
