@@ -86,7 +86,7 @@ class Growing:
         at_once = self.info.comparison is not None and self.info.comparison.is_at_once
         kept = () if at_once and not stored.finished else stored.scenarios
         self.done = {result.scenario: result for result in kept if result.outcome in is_final}  # by the unit's name
-        self._is_partial = False  # once results in `done` are of something that goes on when the run is resumed
+        self._is_partial = False  # whether `done` holds results that a resumed run continues
         self._begun_with = self.info.versions
         self._begun = {trial.scenario for trial in folder.read_trials()}
         self._begun |= {measurement.scenario for measurement in folder.read_measurements()}
@@ -138,7 +138,7 @@ class Growing:
             self.flush()
 
     def ended_early(self, results: Sequence[ScenarioResult]) -> None:
-        """These are of what a resumed run goes on with: they are written, and are not final."""
+        """Write results that a resumed run continues; they are not final."""
         for result in results:
             self._is_partial = True
             self.done[result.scenario] = result

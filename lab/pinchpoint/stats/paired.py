@@ -138,7 +138,7 @@ class Gain:
 
 
 def wealth(wins: int, losses: int) -> float:
-    """What is left of a stake of 1 after so many pairs; the order of wins and losses does not matter.
+    """The wealth that a stake of 1 has become after these wins and losses, in any order.
 
     The integral of (2p)^wins (2 - 2p)^losses over p from 1/2 to 1, times 2, by the binomial distribution.
     """

@@ -27,8 +27,8 @@
 //! of the client. All else crosses in the payload.
 //!
 //! It is not a TCP for general use: a request is one segment, there is no window scale and
-//! no selective acknowledgment. Answers of one segment are never repeated by the server, and
-//! what the client sends only where it was told to: a lost segment that is not repeated ends
+//! no selective acknowledgment. The server never repeats an answer of one segment; the
+//! client repeats segments only with `--retry`. A lost segment that is not repeated ends
 //! its connection by time-out, at the stage that lost it. Longer answers are segments within
 //! the client's window, which the server repeats after a time-out; of congestion control they
 //! have a first window of ten segments, which each acknowledgment widens.

@@ -1,8 +1,8 @@
 //! Answers of several segments: what a client keeps of each until its last byte.
 //!
 //! Bytes count in order and once: what is beyond the next byte is not kept, since the server sends
-//! it again, and what came before is not counted again. Every second segment is acknowledged, and
-//! at once the last, what is out of order and what ends with PSH (RFC 9293 section 3.8.6.3).
+//! it again, and what came before is not counted again. Every second segment is acknowledged.
+//! The last one, one out of order and one with PSH are acknowledged at once (RFC 9293 section 3.8.6.3).
 
 use super::{Arrived, Client};
 use crate::connections::outstanding::{Outstanding, Progress, State};

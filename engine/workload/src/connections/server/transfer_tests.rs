@@ -58,7 +58,7 @@ fn ask(server: &mut Server, segment: &Outgoing) -> Option<Outgoing> {
     server.react(&Incoming::read(&written(segment)).unwrap())
 }
 
-/// The client's acknowledgment of so many bytes.
+/// The client acknowledges `bytes` bytes of the answer.
 fn acknowledging(request: &Outgoing, bytes: u32) -> Outgoing {
     Outgoing {
         ack: request.ack.wrapping_add(bytes),
