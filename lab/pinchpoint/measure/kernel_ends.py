@@ -24,7 +24,7 @@ MACS: Final = ("02:00:00:00:00:01", "02:00:00:00:00:02")  # of both ends: where 
 
 @contextmanager
 def kernel_ends(bench: Standing, service: Service, asked_by: str, clients: int = 1) -> Iterator[tuple[str, str]]:
-    """The client's and the servers' namespace, in the engine's place inside the block; the client has `clients` addresses.
+    """Inside, two namespaces are in the engine's place: that of `clients` clients, and that of all servers.
 
     Raises BenchError, or InputError where a port is no interface: what `asked_by` says, as `verify.programs`, needs it.
     """
