@@ -37,6 +37,7 @@ class Thread:
     polls: bool = False  # its CPU is never idle, which says nothing
     host: str = ""  # the machine that it is on; empty: the switch's, whose CPUs are watched
     stolen: float = 0.0  # share of the window, from its CPU, as its engine saw it
+    is_moved: bool = False  # by the kernel, among the CPUs watched
 
 
 @dataclass(frozen=True)
@@ -146,8 +147,9 @@ def _ends(results: Sequence[SocketsResult], elsewhere: Mapping[str, str], moving
                 used_s, stolen_s = witness.user_s + witness.system_s, witness.steal_s or 0.0
                 busy, stolen = (s / run.duration_s if run.duration_s else 0.0 for s in (used_s, stolen_s))
                 host = elsewhere.get(side, "")
-                cpu = None if side in moving else place.core
-                yield Thread(f"{side}{which}", limit, cpu, min(1.0, busy), host=host, stolen=stolen)
+                is_moved = side in moving
+                cpu = None if is_moved else place.core
+                yield Thread(f"{side}{which}", limit, cpu, min(1.0, busy), False, host, stolen, is_moved)
 
 
 def _switch(measurement: Measurement) -> Iterator[Thread]:

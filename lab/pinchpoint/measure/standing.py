@@ -211,9 +211,12 @@ class Standing:
         return bracket_of(self.host_time(self.cpus))
 
     def host_time(self, cpus: Iterable[int]) -> tuple[Collector, Collector]:
-        """The time of these CPUs of the device's host, and of the bench's processes."""
+        """The time of the bench's processes, and of these CPUs of the device's host.
+
+        The CPUs are nearest to the traffic: to read the processes takes time, in a guest a program for each.
+        """
         times = CpuTime(self.host, tuple(sorted(set(cpus))))
-        return times, BenchProcesses(self.host, self.setup.places.bench_id)
+        return BenchProcesses(self.host, self.setup.places.bench_id), times
 
     def stopper(self) -> Stopper:
         """What a signal stops from now on."""

@@ -58,7 +58,10 @@ def _study(view: RunView, study: Study | None) -> list[str]:
 
 
 def _figure(view: FigureView) -> str:
-    return "\n\n".join([table_text(view.table), *(f"{plain(line)}." for line in view.without)])
+    heading = f"#### {plain(view.table.name)}: {plain(view.table.title)}"
+    return "\n\n".join(
+        [table_text(view.table) if view.has_rows else heading, *(f"{plain(line)}." for line in view.without)]
+    )
 
 
 def _curve(view: CurveView) -> str:

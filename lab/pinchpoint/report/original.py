@@ -45,6 +45,11 @@ class FigureView:
     table: Table  # without rows: no level has one
     without: tuple[str, ...]  # the levels that have none, with the reason
 
+    @property
+    def has_rows(self) -> bool:
+        """Whether any level has a point of ours."""
+        return bool(self.table.columns[0].cells)
+
 
 @dataclass(frozen=True)
 class OriginalView:

@@ -45,8 +45,7 @@ def render_table(result: RunResult, info: RunInfo | None = None) -> Group:
     parts: list[RenderableType] = []
     for curve in view.curves:
         parts += _curve(curve)
-    for figure in view.original.figures:
-        parts += _figure(figure)
+    parts += _figures(view.original.figures)
     if view.findings:
         parts.append(_below(map(_finding, view.findings)))
     if view.original.conclusions.columns:
@@ -202,11 +201,16 @@ def _curve(view: CurveView) -> list[RenderableType]:
     return [draw(table, shown), *([_below(lines)] if lines else [])]
 
 
-def _figure(view: FigureView) -> list[RenderableType]:
-    """The original's figures beside ours; where each stands is in the report."""
-    shown = [column for column in view.table.columns if column.key != "source"]
-    lines = [_below(Text(f"{line}.", style="dim") for line in view.without)] if view.without else []
-    return [draw(view.table, shown), *lines]
+def _figures(views: Sequence[FigureView]) -> Iterator[RenderableType]:
+    """The original's figures beside ours; of those without a point of ours a line each. Sources are in the report."""
+    for view in views:
+        if view.has_rows:
+            yield draw(view.table, [column for column in view.table.columns if column.key != "source"])
+            yield from [_below(Text(f"{line}.", style="dim") for line in view.without)] if view.without else []
+    absent = [view for view in views if not view.has_rows]
+    if absent:
+        lines = (f"- {view.table.name}: {view.table.title}: {'; '.join(view.without)}." for view in absent)
+        yield _below([Text("Published, and not measured", style="bold"), *(Text(line, style="dim") for line in lines)])
 
 
 def _finding(finding: Finding) -> Text:

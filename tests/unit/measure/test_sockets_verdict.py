@@ -1,5 +1,7 @@
 """What pinched a socket workload: each verdict from the figures that lead to it."""
 
+from dataclasses import replace
+
 import pytest
 from socket_windows import cpu, main_thread, measurement, pair, rate
 from trials import thread_load
@@ -196,3 +198,18 @@ def failures(**kinds):
 def trend(before, after, at_s=1.0):
     change = {"at_s": at_s, "before_per_s": before, "after_per_s": after}
     return {"first_third_per_s": before, "last_third_per_s": after, "change": change}
+
+
+def test_threads_that_are_moved_share_all_the_cpus_that_were_watched():
+    def moved_on(*cpus, client, server):
+        seen = {name: value for part in cpus for name, value in part.items()}
+        window = measurement(pair("stream", client=client, server=server, cores=(0, 0)), seen=seen)
+        return window_of(replace(window, account={**window.account, "moving": ["client", "server"]}))
+
+    one = verdict([moved_on(cpu(0, 0.9), client=0.4, server=0.62)], None, 1)
+    assert one.limit is Limit.HOST
+    assert one.headline == "CPU 0 is full (100 %): server and client share it (server 62.0 %, client 40.0 %)"
+    two = verdict([moved_on(cpu(0, 0.99), cpu(1, 0.97), client=0.6, server=0.7)], None, 1)
+    assert two.headline == "CPUs 0, 1 are full (98.0 %): server and client share them (server 70.0 %, client 60.0 %)"
+    idle = verdict([moved_on(cpu(0, 0.9), cpu(1, 0.5), client=0.6, server=0.7)], None, 1)
+    assert idle.limit is Limit.UNEXPLAINED

@@ -79,36 +79,56 @@ def _limits(window: Window, rate_tps: float | None, connections: int) -> Iterato
         yield thread.limit, f"{_named(thread)} is saturated: {units.share(thread.busy)} busy{_where(thread)}{beside}"
     if window.foreign is not None and window.foreign > FOREIGN:  # a disturbed window: only the disturbance is known
         yield Limit.HOST, f"the host: processes outside the bench took {units.share(window.foreign)} of one CPU"
-    for busy, cpu in sorted(_full_cpus(window), reverse=True):
-        yield _full(window, busy, cpu)
+    for busy, cpus, here in sorted(_full_cpus(window), key=lambda full: -full[0]):
+        yield _full(window, busy, cpus, here)
     yield _waiting(window, connections)
 
 
-def _full(window: Window, busy: float, cpu: int) -> tuple[Limit, str]:
-    """A CPU without idle time though no thread of it is saturated alone."""
-    here = sorted((thread for thread in _here(window) if thread.cpu == cpu), key=lambda thread: -thread.busy)
+def _full(window: Window, busy: float, cpus: tuple[int, ...], here: Sequence[Thread]) -> tuple[Limit, str]:
+    """CPUs without idle time though no thread on them is saturated alone."""
+    here = sorted(here, key=lambda thread: -thread.busy)
     shares = ", ".join(f"{thread.name} {units.share(thread.busy)}" for thread in here)
-    softirq = window.cpus[cpu].softirq if cpu in window.cpus else 0.0
-    shares += f"; {units.share(softirq)} of its time was in softirq" if softirq >= TELLING else ""
+    softirq = math.fsum(window.cpus[cpu].softirq for cpu in cpus if cpu in window.cpus) / len(cpus)
+    shares += f"; {units.share(softirq)} of {'its' if len(cpus) == 1 else 'their'} time was in softirq" * (
+        softirq >= TELLING
+    )
+    numbers = ", ".join(map(str, cpus))
     if len({thread.limit for thread in here}) > 1:
-        return Limit.HOST, f"CPU {cpu} is full ({units.share(busy)}): {_listed(here)} share it ({shares})"
-    return here[0].limit, f"the CPU of {_ROLE[here[0].limit]}, {cpu}, is full ({units.share(busy)}): {shares}"
+        full = f"CPU {numbers} is full" if len(cpus) == 1 else f"CPUs {numbers} are full"
+        return (
+            Limit.HOST,
+            f"{full} ({units.share(busy)}): {_listed(here)} share {'it' if len(cpus) == 1 else 'them'} ({shares})",
+        )
+    full = (
+        f"the CPU of {_ROLE[here[0].limit]}, {numbers}, is"
+        if len(cpus) == 1
+        else f"the CPUs of {_ROLE[here[0].limit]}, {numbers}, are"
+    )
+    return here[0].limit, f"{full} full ({units.share(busy)}): {shares}"
 
 
-def _here(window: Window) -> list[Thread]:
-    """The threads on the switch's machine: CPUs of others have the same numbers."""
-    return [thread for thread in window.threads if not thread.host]
+def _full_cpus(window: Window) -> Iterator[tuple[float, tuple[int, ...], Sequence[Thread]]]:
+    """(busy share, CPUs, threads on them) where threads of the workload fill them, by the CPUs' own count or by theirs.
+
+    A thread has a CPU of its own, or is moved by the kernel among all that were watched: these are full together.
+    Only threads on the switch's machine count: CPUs of others have the same numbers.
+    """
+    threads = [thread for thread in window.threads if not thread.host]
+    for cpu in sorted({thread.cpu for thread in threads if thread.cpu is not None}):
+        yield from _if_full(window, (cpu,), [thread for thread in threads if thread.cpu == cpu])
+    if window.cpus and any(thread.is_moved for thread in threads):
+        yield from _if_full(window, tuple(window.cpus), threads)
 
 
-def _full_cpus(window: Window) -> Iterator[tuple[float, int]]:
-    """(busy share, CPU) of those that threads of the workload fill, by the CPU's own count or by theirs together."""
-    for cpu in sorted({thread.cpu for thread in _here(window) if thread.cpu is not None}):
-        here = [thread for thread in _here(window) if thread.cpu == cpu]
-        worked = math.fsum(thread.busy for thread in here)
-        # A thread that polls leaves no idle time: there only the work of all counts.
-        counted = 0.0 if any(thread.polls for thread in here) or cpu not in window.cpus else window.cpus[cpu].busy
-        if max(worked, counted) >= SATURATED:
-            yield min(1.0, max(worked, counted)), cpu
+def _if_full(
+    window: Window, cpus: tuple[int, ...], here: Sequence[Thread]
+) -> Iterator[tuple[float, tuple[int, ...], Sequence[Thread]]]:
+    worked = math.fsum(thread.busy for thread in here) / len(cpus)
+    # A thread that polls leaves no idle time: there only the work of all counts.
+    is_counted = not any(thread.polls for thread in here) and all(cpu in window.cpus for cpu in cpus)
+    counted = math.fsum(window.cpus[cpu].busy for cpu in cpus) / len(cpus) if is_counted else 0.0
+    if max(worked, counted) >= SATURATED:
+        yield min(1.0, max(worked, counted)), cpus, here
 
 
 def _waiting(window: Window, connections: int) -> tuple[Limit, str]:
