@@ -24,10 +24,11 @@ def judged(study: Study, curves: Sequence[Curve]) -> tuple[JudgedConclusion, ...
 
 def _judged(study: Study, curves: Mapping[str, Curve], conclusion: Conclusion) -> JudgedConclusion:
     pairs = list(point_pairs(curves, conclusion.request))
-    lacks = _lacks(pairs, conclusion.needs)
+    lacks: Mapping[Need, int | None] | None
+    lacks = _lacks(pairs, conclusion.needs) if pairs else _lacked_around(curves, conclusion)
     outcomes = {_outcome(pair, conclusion) for pair in pairs}
     outcome = ConclusionOutcome.NOT_DECIDABLE
-    if lacks is not None and not lacks:
+    if pairs and lacks is not None and not lacks:
         is_contradicted = ConclusionOutcome.CONTRADICTED in outcomes
         outcome = ConclusionOutcome.CONTRADICTED if is_contradicted else _same(outcomes)
     reasons = list[str]()
@@ -45,6 +46,15 @@ def _judged(study: Study, curves: Mapping[str, Curve], conclusion: Conclusion) -
 def _same(outcomes: set[ConclusionOutcome]) -> ConclusionOutcome:
     """What all pairs say; if they differ, or there are none, nothing is decided."""
     return next(iter(outcomes)) if len(outcomes) == 1 else ConclusionOutcome.NOT_DECIDABLE
+
+
+def _lacked_around(curves: Mapping[str, Curve], conclusion: Conclusion) -> dict[Need, int | None]:
+    """Of what a conclusion rests on, how much the best of its group's other benches had; None where there are none."""
+    groups = {conclusion.request.group, conclusion.request.against or conclusion.request.group}
+    points = [point for group in groups & curves.keys() for point in curves[group].points]
+    benches = [point.bench for point in points if point.outcome == Outcome.MEASURED and point.bench is not None]
+    had = {need: max((bench.get(need, 0) for bench in benches), default=None) for need in conclusion.needs}
+    return {need: most for need, most in had.items() if most is None or most < conclusion.needs[need]}
 
 
 def _lacks(pairs: Sequence[PointPair], needs: Mapping[Need, int]) -> dict[Need, int] | None:

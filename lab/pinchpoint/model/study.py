@@ -186,7 +186,7 @@ class JudgedConclusion:
     outcome: ConclusionOutcome
     theirs: Mapping[str, float]
     ours: Mapping[str, Ratio]
-    lacks: Mapping[Need, int]  # of what it rests on, how much the benches had
+    lacks: Mapping[Need, int | None]  # of what it rests on, how much the benches had; None: there was no bench
     reasons: tuple[str, ...]  # why it is not decidable, beside what the benches lack
     repeats: int = 0  # the fewest on which one of the numbers rests; 0: there is none
 

@@ -92,29 +92,30 @@ def _labelled(texts: Mapping[str, str]) -> Cell:
 
 
 def _test(conclusion: Conclusion) -> str:
-    """By what it is tested: `goodput, numa any, connections 64 over numa same, connections 32: 1.8 to 2.2 x`."""
+    """By what it is tested: `the goodput of group threads at numa any over numa same, expected 1.8 to 2.2 x`."""
     request, least, most = conclusion.request, conclusion.least, conclusion.most
     over, under = map(listed_levels, (request.over, request.under))
-    other = f"{request.against} " if request.against else ""
+    other = f"group {request.against} at " if request.against else ""
     expected = f"{least:g} to {most:g}" if least is not None and most is not None else ""
     expected = expected or (f"at most {most:g}" if least is None else f"at least {least:g}")
-    return f"tested by {request.metric}: {request.group} {over} over {other}{under}, expected {expected} x"
+    return (
+        f"tested by the {request.metric} of group {request.group} at {over} over {other}{under}, expected {expected} x"
+    )
 
 
 def _needs(judged: JudgedConclusion) -> str:
-    """What a bench must have to decide: what this one lacks; all, where nothing was measured."""
-    if judged.outcome is not ConclusionOutcome.NOT_DECIDABLE or not judged.conclusion.needs:
+    """What a bench must have to decide, and these lack."""
+    if judged.outcome is not ConclusionOutcome.NOT_DECIDABLE:
         return ""
     needs = judged.conclusion.needs
-    lacks = judged.lacks if judged.ours or judged.lacks else needs
-    told = [f"{need.words(needs[need])}{_here(judged, need)}" for need in needs if need in lacks]
+    told = [f"{need.words(needs[need])}{_here(had, need)}" for need, had in judged.lacks.items()]
     return f"needs a bench with {', '.join(told)}" if told else ""
 
 
-def _here(judged: JudgedConclusion, need: Need) -> str:
-    if need not in judged.lacks:
+def _here(had: int | None, need: Need) -> str:
+    if had is None:
         return ""
-    return f" ({judged.lacks[need]} here)" if need.is_counted else " (not here)"
+    return f" ({had} here)" if need.is_counted else " (not here)"
 
 
 def _figures(published: Published, curves: Mapping[str, Curve], study: Study | None) -> Iterator[FigureView]:

@@ -62,7 +62,7 @@ def test_each_conclusion_stands_with_its_test_both_ratios_and_its_outcome() -> N
     assert {cell.text for cell in theirs} == {"0.545 x"}
     assert {cell.text for cell in ours} == {"0.33 x [0.329 .. 0.332]"}, "what was seen stands there in any case"
     assert says[0].notes == (
-        "tested by NDR: base five-tuples 262,144 over five-tuples 512, expected at most 0.8 x",
+        "tested by the NDR of group base at five-tuples 262,144 over five-tuples 512, expected at most 0.8 x",
         "source: base.csv",
     )
     assert says[1].notes[0].endswith("expected 0.95 to 1.05 x")

@@ -85,26 +85,24 @@ def _limits(window: Window, rate_tps: float | None, connections: int) -> Iterato
 
 
 def _full(window: Window, busy: float, cpus: tuple[int, ...], here: Sequence[Thread]) -> tuple[Limit, str]:
-    """CPUs without idle time though no thread on them is saturated alone."""
+    """CPUs without idle time though no thread on them is saturated alone: of the busiest thread, or of the bench.
+
+    Ends without CPUs of their own share by design; threads that were given the same one do not.
+    """
     here = sorted(here, key=lambda thread: -thread.busy)
-    shares = ", ".join(f"{thread.name} {units.share(thread.busy)}" for thread in here)
     softirq = math.fsum(window.cpus[cpu].softirq for cpu in cpus if cpu in window.cpus) / len(cpus)
-    shares += f"; {units.share(softirq)} of {'its' if len(cpus) == 1 else 'their'} time was in softirq" * (
-        softirq >= TELLING
+    shares = ", ".join(f"{thread.name} {units.share(thread.busy)}" for thread in here)
+    shares += (
+        f"; {units.share(softirq)} of {'their' if len(cpus) > 1 else 'its'} time was in softirq"
+        if softirq >= TELLING
+        else ""
     )
-    numbers = ", ".join(map(str, cpus))
-    if len({thread.limit for thread in here}) > 1:
-        full = f"CPU {numbers} is full" if len(cpus) == 1 else f"CPUs {numbers} are full"
-        return (
-            Limit.HOST,
-            f"{full} ({units.share(busy)}): {_listed(here)} share {'it' if len(cpus) == 1 else 'them'} ({shares})",
-        )
-    full = (
-        f"the CPU of {_ROLE[here[0].limit]}, {numbers}, is"
-        if len(cpus) == 1
-        else f"the CPUs of {_ROLE[here[0].limit]}, {numbers}, are"
-    )
-    return here[0].limit, f"{full} full ({units.share(busy)}): {shares}"
+    numbers, several = ", ".join(map(str, cpus)), len(cpus) > 1
+    full, limit = f"{'are' if several else 'is'} full ({units.share(busy)})", here[0].limit
+    if len({thread.limit for thread in here}) == 1:
+        return limit, f"the CPU{'s' * several} of {_ROLE[limit]}, {numbers}, {full}: {shares}"
+    shared = f"CPU{'s' * several} {numbers} {full}: {_listed(here)} share {'them' if several else 'it'} ({shares})"
+    return limit if all(thread.is_moved for thread in here) else Limit.HOST, shared
 
 
 def _full_cpus(window: Window) -> Iterator[tuple[float, tuple[int, ...], Sequence[Thread]]]:
@@ -196,8 +194,11 @@ def _work(window: Window) -> str:
 
 def _ruled_out(window: Window, limit: Limit) -> tuple[str, ...]:
     if limit is Limit.HOST:
-        return ()  # what shares a full CPU is not busy, but could not be busier
-    idle = [thread for thread in window.threads if thread.busy < HEADROOM and thread.limit is not limit]
+        return ()
+    # What shares a full CPU is not busy, but could not be busier.
+    bound = [thread for _, _, here in _full_cpus(window) for thread in here]
+    others = [thread for thread in window.threads if thread.limit is not limit and thread not in bound]
+    idle = [thread for thread in others if thread.busy < HEADROOM]
     return tuple(f"{_named(thread)}: {units.share(1 - thread.busy)} of the window idle" for thread in idle)
 
 
