@@ -82,10 +82,10 @@ def metric_names(curve: Curve | Series) -> tuple[str, ...]:
 
 
 def interval_words(curve: Curve, metrics: Sequence[str]) -> tuple[str, ...]:
-    """What the intervals of these metrics are, each once."""
+    """What the intervals of these metrics are, each once; why one is as wide as it is, its point tells."""
     estimates = [point.estimates[name] for point in curve.points for name in point.estimates if name in metrics]
     known = [estimate for estimate in estimates if estimate.interval and estimate.bound is Bound.FOUND]
-    return tuple(dict.fromkeys(estimate.interval for estimate in known))
+    return tuple(dict.fromkeys(estimate.interval.partition(": ")[0] for estimate in known))
 
 
 def _main(curve: Curve, parts: Sequence[Series], x: LevelAxis) -> Panel:
@@ -129,7 +129,7 @@ def _figure(parts: Sequence[Series], metrics: Sequence[str], x: LevelAxis, heigh
         data += [trace | {"x": [x.place(level) + aside for level in trace["x"]]} for trace in made]
         crosses += _crosses(part, name, x, aside, plot.COLOURS[place % len(plot.COLOURS)])
     name = metrics[0] if len(metrics) == 1 else ""
-    title = _relative_title(parts) if name == RELATIVE else ", ".join(part for part in (name, y.label) if part)
+    title = _relative_title(parts) if name == RELATIVE else y.label or name  # the panel has the metric's name
     y_axis = _y_axis(escape(title), [estimate.value for estimate in estimates])
     more = 18 * ((len(drawn) - 1) // 3)  # for further lines of the legend
     x_axis = x.figure(narrow=height < _MAIN_HEIGHT)
@@ -380,11 +380,15 @@ _TITLES: Final[Mapping[str, str]] = {
 
 
 def _others(curve: Curve, parts: Sequence[Series], x: LevelAxis) -> Iterable[Panel]:
-    """Every other metric under the same x axis, one panel a unit; a metric for each panel where series are many."""
+    """Every other metric under the same x axis, but for counts that never change.
+
+    One panel a unit; a metric for each panel where series are many.
+    """
     wanted = main_metrics(curve)
     shown = set(wanted[:_MOST_QUANTITIES] if len(parts) == 1 else wanted)
     units_of = {name: estimate.unit for point in curve.points for name, estimate in point.estimates.items()}
     others = [name for name in units_of if not (name in shown or answered_by(name) or is_band(name))]
+    others = [name for name in others if units_of[name] != "count" or _changes(curve, name)]
     by_unit = grouped((units_of[name], name) for name in others)
     for unit in (*(unit for unit in _TITLES if unit in by_unit), *(unit for unit in by_unit if unit not in _TITLES)):
         names, key = by_unit[unit], "".join(filter(str.isalnum, unit)) or "other"
@@ -393,6 +397,12 @@ def _others(curve: Curve, parts: Sequence[Series], x: LevelAxis) -> Iterable[Pan
             title = _TITLES.get(unit, unit) if len(group) > 1 else group[0]
             title += f" ({place + 1} of {len(groups)})" if len(group) > 1 and len(groups) > 1 else ""
             yield Panel(f"{key}-{place}", title, "", _figure(parts, group, x, height=290))
+
+
+def _changes(curve: Curve, name: str) -> bool:
+    """Whether a metric has two values on the curve, or only one point."""
+    values = [point.estimates[name].value for point in curve.points if name in point.estimates]
+    return len(values) < 2 or len(set(values)) > 1
 
 
 def _few(names: list[str]) -> list[list[str]]:

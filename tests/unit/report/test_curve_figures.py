@@ -231,10 +231,20 @@ def test_cache_shares_are_layers_of_one_whole() -> None:
     assert sums == pytest.approx([100.0] * 7)
 
 
-def test_everything_that_was_measured_is_on_some_panel() -> None:
+def test_everything_that_was_measured_is_on_some_panel_but_counts_that_never_change() -> None:
+    def changes(plotted, name):
+        estimates = [point.estimates[name] for point in plotted.points if name in point.estimates]
+        return estimates[0].unit != "count" or len({estimate.value for estimate in estimates}) > 1
+
     for plotted in RESULT.curves:
         drawn = sum(len(panel.figure["data"]) for panel in panels(plotted, ()))
-        assert drawn >= len(metric_names(plotted))
+        assert drawn >= sum(changes(plotted, name) for name in metric_names(plotted))
+    flows = {
+        level: {"NDR": number(1e6), "flows": number(1, unit="count"), "masks": number(level, unit="count")}
+        for level in (1, 2)
+    }
+    names = {trace["name"] for panel in panels(curve(flows), ()) for trace in panel.figure["data"]}
+    assert "masks" in names and "flows" not in names
 
 
 def test_a_curve_without_factor_or_numbers_draws_nothing() -> None:

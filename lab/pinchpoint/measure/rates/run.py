@@ -110,7 +110,7 @@ def _rate(rate: Rate) -> Metric:
 def of_overload(mrr: ReceiveRate | None, gap: PauseGap | None) -> Iterator[Metric]:
     """The MRR with its interval, and the pause that keeps the NDR below it."""
     if mrr is not None:
-        note = f"at {units.fps(mrr.load_fps)} offered; {units.percent(mrr.confidence)} by ranks, {mrr.trials} trials"
+        note = f"{units.percent(mrr.confidence)} by ranks, {mrr.trials} trials: at {units.fps(mrr.load_fps)} offered"
         yield Metric(MRR, "fps", mrr.estimate_fps, mrr.lower_fps, mrr.upper_fps, note, bound=Bound.FOUND)
     if gap is not None:
         note = f"ring of {units.frames(gap.ring)} frames at the NDR"
