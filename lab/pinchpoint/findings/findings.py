@@ -105,11 +105,14 @@ def verified(study: Study, curves: Mapping[str, Curve], request: FindingRequest)
 
 
 def impossible(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
-    """One warning a reason: which points could not run here."""
+    """Which points could not run here: one warning for those of a group, whose first has its reason."""
     ended = [(curve, point) for curve, point in _asked(curves, request) if point.outcome in _NO_NUMBER]
-    reasons = grouped(((point.outcome, point.reason), (curve, point)) for curve, point in ended)
-    for (outcome, reason), places in reasons.items():
+    by_group = grouped(((point.outcome, curve.group), (curve, point)) for curve, point in ended)
+    reasons = grouped(((outcome, places[0][1].reason), places) for (outcome, _), places in by_group.items())
+    for (outcome, reason), groups in reasons.items():
+        places = [place for group in groups for place in group]
         verb = "could not run here" if outcome == Outcome.IMPOSSIBLE else "failed"
+        verb += "; the first" if any(point.reason != reason for _, point in places) else ""
         why = reason.removeprefix("impossible here: ").replace("\n  hint: ", "; ").rstrip(".")
         yield Finding(f"{_listed(places)} {verb}: {why}.", warning=True)
 

@@ -294,6 +294,9 @@ def test_impossible_points_are_named_once_a_reason() -> None:
         "rules (numa same) failed: ovs-vswitchd ended.",
     ]
     assert all(finding.warning for finding in both)
+    other = replace(broken, outcome="impossible", reason="this machine has two CPUs")
+    (one,) = findings(study("impossible", group=""), [Curve("rules", "", "rates", (numa,), (here, lost, other))])
+    assert one.text == "rules (numa different, same) could not run here; the first: this machine has one NUMA node."
 
 
 def test_limit_counts_verdicts_and_names_what_is_only_at_least() -> None:
