@@ -41,7 +41,7 @@ from pinchpoint.model.errors import (
     StoreError,
     choices,
 )
-from pinchpoint.model.result import Outcome
+from pinchpoint.model.result import Limit, Outcome
 from pinchpoint.model.scenario import Point, Scenario, Sweep
 from pinchpoint.report import render_comparison, render_html, render_markdown, render_table
 from pinchpoint.run.ceiling import CeilingTest
@@ -196,7 +196,7 @@ def undecided(stored: StoredRun) -> int:
 
 
 def next_of(stored: StoredRun) -> tuple[str, ...]:
-    """The next command: finish a run, share a comparison, explain a rate, or else browse the runs."""
+    """The next command: finish a run, share a comparison, explain a rate or see its generator, or else browse the runs."""
     info, path = stored.info, stored.folder.path
     if not stored.result.finished or stored.ended_as(Outcome.FAILED):
         return ("campaign" if is_campaign(path) else "run", "--resume", str(path))
@@ -205,7 +205,9 @@ def next_of(stored: StoredRun) -> tuple[str, ...]:
     if info.explains:
         return ("compare", str(info.scenarios[0]["path"]), "--set-b", "KEY=VALUE")
     if len(info.scenarios) == 1 and any(scenario.rates for scenario in stored.result.scenarios):
-        return ("explain", str(path))
+        limits = [scenario.verdict.limit for scenario in stored.result.scenarios if scenario.verdict]
+        is_generators = Limit.GENERATOR in limits  # then the device has nothing to explain
+        return ("ceiling", str(info.scenarios[0]["path"])) if is_generators else ("explain", str(path))
     return ("serve", str(path.parent))
 
 
@@ -432,10 +434,11 @@ def _about(folder: Path, machines: Machines) -> list[str]:
         full, quick = program.forms_of(folder)
     except InputError as error:
         return [f"cannot be read: {problem}" for problem in str(error).splitlines()]
+    length = _length(full, quick, machines)
+    if full.study is None:
+        return [*(f"{sweep.group}: {sweep.title}" for sweep in full.sweeps), length]
     groups = ", ".join(sweep.group for sweep in full.sweeps)
-    lines = [f"groups: {groups}", _length(full, quick, machines)]
-    if full.study is not None:
-        lines = [full.study.title, f"reproduces: {full.study.source}", *lines]
+    lines = [full.study.title, f"reproduces: {full.study.source}", f"groups: {groups}", length]
     return [line for line in lines if line]
 
 

@@ -48,6 +48,13 @@ class _Study(msgspec.Struct):
     title: str = ""
 
 
+class _Compared(msgspec.Struct):
+    """The groups of a comparison."""
+
+    a: str
+    b: str
+
+
 class _Info(msgspec.Struct):
     """Of run.json what the list needs; everything else is passed over."""
 
@@ -55,6 +62,7 @@ class _Info(msgspec.Struct):
     scenarios: list[dict[str, Any]]
     host: dict[str, str] = msgspec.field(default_factory=dict)
     study: _Study | None = None
+    comparison: _Compared | None = None
 
 
 @dataclass(frozen=True)
@@ -263,6 +271,7 @@ def _entry(
     study = info.study.name if info.study else ""
     titles = [str(scenario.get("title", "")) for scenario in info.scenarios[:1]]
     title = info.study.title if info.study else (titles or [name])[0]
+    title = f"{info.comparison.a} against {info.comparison.b}" if info.comparison else title
     labels: dict[str, Sequence[str]] = {"kind": kinds, "verdict": verdicts, "tag": own}
     labels |= {"host": [host] if host else [], "study": [study] if study else []}
     row = Row(

@@ -12,11 +12,13 @@ from served import LATER, keep
 from pinchpoint.cli.main import main
 from pinchpoint.cli.run import next_of
 from pinchpoint.model.comparison import ComparisonRequest
-from pinchpoint.model.result import Outcome
+from pinchpoint.model.result import Limit, Outcome, Verdict
 
 QUICKSTART = Path(__file__).parents[3] / "studies" / "quickstart" / "1-forward.toml"
 INFO, RESULT, _ = sample_run()
 ALONE = replace(RESULT, scenarios=RESULT.scenarios[:1])
+BY_ITS_CORE = Verdict(Limit.FORWARDING_CORE, "PMD core 1 is saturated", (), (), ())
+DEVICES = replace(ALONE, scenarios=tuple(replace(scenario, verdict=BY_ITS_CORE) for scenario in ALONE.scenarios))
 OF_ONE = replace(INFO, scenarios=({"name": "1-forward", "path": "first.toml"},))
 
 
@@ -58,7 +60,8 @@ def test_what_is_piped_or_for_machines_ends_with_what_was_found(last_line, words
 @pytest.mark.parametrize(
     ("info", "result", "outcome", "following"),
     [
-        (OF_ONE, ALONE, None, ("explain", "runs/x")),
+        (OF_ONE, DEVICES, None, ("explain", "runs/x")),
+        (OF_ONE, ALONE, None, ("ceiling", "first.toml")),  # the generator was its limit
         (INFO, RESULT, None, ("serve", "runs")),
         (OF_ONE, replace(ALONE, finished=False), None, ("run", "--resume", "runs/x")),
         (OF_ONE, ALONE, Outcome.FAILED, ("run", "--resume", "runs/x")),

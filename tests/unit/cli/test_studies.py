@@ -143,7 +143,7 @@ def test_the_list_tells_title_source_points_and_times(monkeypatch, mine):
     assert "mine\n  Mine\n  reproduces: their machine\n  groups: plain, swept\n" in told
     assert "7 points in 2 groups, repeated: 13 units, about " in told
     assert "; --quick: 3 points in 2 groups" in told
-    assert "groups: 1-forward, 2-snat-255, 3-snat-65536\n  3 scenarios, about " in told
+    assert "quickstart\n  1-forward: Forwarding, one five-tuple\n  2-snat-255: Source NAT, 255 five-tuples\n" in told
     assert "changes nothing" not in told
 
 

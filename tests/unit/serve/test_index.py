@@ -7,6 +7,7 @@ from sample import sample_run
 from sample_study import study_run
 from served import keep
 
+from pinchpoint.model.comparison import ComparisonRequest
 from pinchpoint.model.errors import InputError
 from pinchpoint.serve.index import Index, Wanted
 from pinchpoint.serve.shelf import Shelf
@@ -65,6 +66,14 @@ def test_the_newest_run_is_first(index):
 )
 def test_each_filter_finds_its_runs(index, wanted, names):
     assert listed(index, **wanted) == names
+
+
+def test_a_comparison_is_called_by_both_its_sides(tmp_path):
+    keep(tmp_path / "runs", "both", sample_run(), comparison=ComparisonRequest("plain", "tuned", 6))
+    kept = Index(Shelf(tmp_path / "runs"), tmp_path / "index")
+    kept.refresh()
+    (row,) = kept.list(Wanted()).rows
+    assert row.title == "plain against tuned"
 
 
 def test_choices_are_what_the_runs_have(index):
