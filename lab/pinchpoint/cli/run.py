@@ -196,7 +196,7 @@ def undecided(stored: StoredRun) -> int:
 
 
 def next_of(stored: StoredRun) -> tuple[str, ...]:
-    """The next command: finish a run, share a comparison, explain a rate or see its generator, or else browse the runs."""
+    """The next command: finish a run, share a comparison, explain a rate or the generator, or else browse the runs."""
     info, path = stored.info, stored.folder.path
     if not stored.result.finished or stored.ended_as(Outcome.FAILED):
         return ("campaign" if is_campaign(path) else "run", "--resume", str(path))
