@@ -112,7 +112,7 @@ def impossible(study: Study, curves: Mapping[str, Curve], request: FindingReques
     for (outcome, reason), groups in reasons.items():
         places = [place for group in groups for place in group]
         verb = "could not run here" if outcome == Outcome.IMPOSSIBLE else "failed"
-        verb += "; the first" if any(point.reason != reason for _, point in places) else ""
+        verb += "; the first" if len({point.reason for _, point in places}) > 1 else ""
         why = reason.removeprefix("impossible here: ").replace("\n  hint: ", "; ").rstrip(".")
         yield Finding(f"{_listed(places)} {verb}: {why}.", warning=True)
 
