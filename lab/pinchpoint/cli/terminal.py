@@ -181,7 +181,7 @@ class _State(Listener):
         self.title = ""
         self.phase_name = ""
         self.expected = 0
-        self.done = 0
+        self.begun = self.done = 0  # trials of the phase
         self.phase_began_s = clock_s()
         self.carried_fps = deque[float](maxlen=_RECENT)
         self.trial = ""
@@ -210,13 +210,14 @@ class _State(Listener):
         self.changed()
 
     def phase(self, name: str, expected_trials: int) -> None:
-        self.phase_name, self.expected, self.done = name, expected_trials, 0
+        self.phase_name, self.expected, self.begun, self.done = name, expected_trials, 0, 0
         self.phase_began_s = self.clock_s()
 
     def trial_begins(self, trial_id: str, duration_s: float, load_fps: float) -> None:
         burst = f"{units.frames(int(duration_s * load_fps))} frames back to back"
         sent = burst if load_fps == HIGHEST_FPS else f"{duration_s:.6g} s at {units.fps(load_fps)}"
-        self.trial = f"trial {self.done + 1}: {sent}"
+        self.begun += 1
+        self.trial = f"trial {self.begun}: {sent}"
         self.changed()
 
     def trial_ends(self, trial: Trial) -> None:

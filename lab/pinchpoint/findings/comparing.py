@@ -81,7 +81,8 @@ def of_two_benches(
     differing = differences.between(a, b, (in_a, in_b), (info, info))
     title = str(a.get("title", "")).removeprefix("A: ")
     sides = Side(request.a, info.started), Side(request.b, info.started)
-    compared = Compared(request.a, request.b, title, {}, differing, metrics, notes, duet)
+    defined = tuple(meanings(metrics, result.scenarios))
+    compared = Compared(request.a, request.b, title, {}, differing, metrics, notes, duet, defined)
     of_benches = Comparison(SCHEMA, kind, *sides, differing, (compared,))
     return replace(of_benches, margin=request.margin, finished=result.finished, why=request.why)
 
@@ -250,7 +251,6 @@ def _notes(request: ComparisonRequest, a: ByRepeat, b: ByRepeat, metrics: Sequen
     judged = len({metric.metric for metric in metrics if metric.judged})
     if judged > 1:
         yield f"{judged} metrics judged: each alone has a 5 % chance of showing a difference where there is none"
-    yield from meanings(metrics, (*a.values(), *b.values()))
 
 
 def meanings(metrics: Sequence[MetricComparison], results: Sequence[ScenarioResult]) -> Iterator[str]:

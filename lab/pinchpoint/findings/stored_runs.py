@@ -112,8 +112,10 @@ def _compared(a: _Point, b: _Point, infos: tuple[RunInfo, RunInfo], metrics: Seq
     first, other_name = a.repeats[0], b.repeats[0].scenario
     differing = differences.between(a.plain, b.plain, (a.in_force, b.in_force), infos)
     shown = tuple(metric for metric in compared if metric.judged or metric.ratio is not None)
-    notes += comparing.meanings(compared, (*a.repeats, *b.repeats))
-    return Compared(first.scenario, other_name, first.title, first.levels, differing, shown, tuple(notes))
+    defined = tuple(comparing.meanings(compared, (*a.repeats, *b.repeats)))
+    return Compared(
+        first.scenario, other_name, first.title, first.levels, differing, shown, tuple(notes), definitions=defined
+    )
 
 
 def _metric(

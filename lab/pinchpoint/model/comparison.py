@@ -145,8 +145,9 @@ class Compared:
     levels: Mapping[str, Level]
     differences: Differences  # between these two; versions and host: of the whole
     metrics: tuple[MetricComparison, ...]  # judged ones first
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what to mind
     duet: DuetSummary | None = None  # None: measured by whole trials, or stored runs
+    definitions: tuple[str, ...] = ()  # of the rates that are judged
 
 
 @dataclass(frozen=True)

@@ -71,8 +71,9 @@ def render_summary(comparison: Comparison, by_metric: Sequence[Judged], margin: 
     if by_metric:
         rows = [_row(judgement.scenario, judgement.metric, _SAID[judgement.state][0]) for judgement in by_metric]
         parts.append(table_text(table_of(_HEADINGS, rows, words=("scenario", "metric", "sentence"))))
-    notes = dict.fromkeys(note for part in comparison.scenarios for note in part.notes)
-    parts += ["\n".join(f"- Warning: {plain(note)}" for note in notes)] if notes else []
+    notes = dict.fromkeys(f"Warning: {note}" for part in comparison.scenarios for note in part.notes)
+    notes |= dict.fromkeys(line for part in comparison.scenarios for line in part.definitions)
+    parts += ["\n".join(f"- {plain(note)}" for note in notes)] if notes else []
     parts += _differences(comparison)
     return "\n\n".join(parts) + "\n"
 

@@ -258,6 +258,7 @@ def _scenario(part: Compared, named: bool, of_all: Differences) -> Iterator[Rend
     lines = views.duet_lines(part.duet) if part.duet is not None else ()
     yield from (_indented(Text(f"{line}.")) for line in lines)
     yield from (_indented(caution(note)) for note in part.notes)
+    yield from (_indented(Text(f"{line}.", style="dim")) for line in part.definitions)
 
 
 def _indented(text: Text) -> Padding:
