@@ -11,6 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from pinchpoint.findings.conclusions import judged
+from pinchpoint.findings.findings import findings
+from pinchpoint.findings.steps import steps
 from pinchpoint.model.result import RunResult, ScenarioResult
 from pinchpoint.report.markdown import plain, table_text
 from pinchpoint.report.original import original_view
@@ -74,6 +77,9 @@ def keep(run: Path) -> None:
     info, result = folder.read_info(), folder.so_far()
     if info.study is None or not result.finished:
         sys.exit(f"{run}: expected the finished run of a study")
+    # By the sentences of today, over the run's own numbers.
+    result = replace(result, conclusions=judged(info.study, result.curves))
+    result = replace(result, findings=(*steps(info.study, result.scenarios), *findings(info.study, result.curves)))
     STORED.mkdir(exist_ok=True)
     path = STORED / f"{info.study.name}.json"
     path.write_bytes(RESULT.encode(small(result), str(path)) + b"\n")

@@ -13,7 +13,16 @@ from pinchpoint.findings.point_pairs import Levels, PointPair, is_at, point_pair
 from pinchpoint.model.measurement import CONFIDENCE, Bound, Estimate, fewest_for_interval
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.series import listed_levels
-from pinchpoint.model.study import Conclusion, ConclusionOutcome, Curve, JudgedConclusion, Need, Ratio, Study
+from pinchpoint.model.study import (
+    Conclusion,
+    ConclusionOutcome,
+    Curve,
+    FindingRequest,
+    JudgedConclusion,
+    Need,
+    Ratio,
+    Study,
+)
 
 
 def judged(study: Study, curves: Sequence[Curve]) -> tuple[JudgedConclusion, ...]:
@@ -157,12 +166,21 @@ def _missing(study: Study, curves: Mapping[str, Curve], conclusion: Conclusion) 
     yield "no two points with otherwise equal levels"
 
 
+def _published_beside(study: Study, request: FindingRequest) -> Iterator[Levels]:
+    """The further levels at which the original has the point that is divided."""
+    own = [figures for figures in study.published if (figures.group, figures.metric) == (request.group, request.metric)]
+    for point in (point for figures in own for point in figures.points):
+        if request.over.items() <= point.levels.items():
+            yield {name: level for name, level in point.levels.items() if name not in request.over}
+
+
 def _theirs(study: Study, conclusion: Conclusion, pairs: Sequence[PointPair]) -> dict[str, float]:
-    """The original's ratios, by the levels that both points share."""
+    """The original's ratios, by the levels that both points share: at ours, or at its own where there are none."""
     request = conclusion.request
     if conclusion.published is not None:
         return {"": conclusion.published}
     places: dict[str, tuple[Levels, Levels]] = {pair.label: (pair.over.levels, pair.under.levels) for pair in pairs}
-    known = (places or {"": (request.over, request.under)}).items()
-    ratios = {label: published_ratio(study, request, over, under) for label, (over, under) in known}
+    for other in [] if pairs else _published_beside(study, request):
+        places[listed_levels(other)] = ({**other, **request.over}, {**other, **request.under})
+    ratios = {label: published_ratio(study, request, over, under) for label, (over, under) in places.items()}
     return {label: value for label, value in ratios.items() if value is not None}
