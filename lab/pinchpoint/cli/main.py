@@ -17,6 +17,7 @@ from pinchpoint.cli.compare import ci, compare
 from pinchpoint.cli.doctor import doctor
 from pinchpoint.cli.init import import_profile, init
 from pinchpoint.cli.inspect import check, clean, export, pack, report, runs, show, trend, unpack
+from pinchpoint.cli.options import RunPath
 from pinchpoint.cli.pilot import ceiling, pilot
 from pinchpoint.cli.run import explain, run, study
 from pinchpoint.cli.servers import mcp, otg, serve
@@ -126,7 +127,10 @@ def _in_one_form(error: click.ClickException) -> str:
     context = getattr(error, "ctx", None)
     if isinstance(error, NoArgsIsHelpError) or context is None:
         return error.format_message()
-    return f"{context.command_path}: {error.format_message().rstrip('.')}\n  hint: {context.command_path} --help"
+    hint = f"{context.command_path} --help"
+    if isinstance(error, click.MissingParameter) and error.param and isinstance(error.param.type, RunPath):
+        hint = f"{context.command_path} @last takes the newest run, pinchpoint runs lists them"
+    return f"{context.command_path}: {error.format_message().rstrip('.')}\n  hint: {hint}"
 
 
 def _notes(error: BaseException | None) -> Iterator[str]:

@@ -58,6 +58,7 @@ def test_every_command_has_a_help_that_fits(words, columns):
             "pinchpoint run --help",
         ),
         (["check"], "Missing argument 'SCENARIO...'", "pinchpoint check --help"),
+        (["show"], "Missing argument 'RUN'", "pinchpoint show @last takes the newest run, pinchpoint runs lists them"),
     ],
 )
 def test_a_wrong_command_line_ends_with_what_to_do(words, wrong, hint, capsys):
