@@ -213,7 +213,7 @@ class Standing:
     def host_time(self, cpus: Iterable[int]) -> tuple[Collector, Collector]:
         """The time of the bench's processes, and of these CPUs of the device's host.
 
-        The CPUs are nearest to the traffic: to read the processes takes time, in a guest a program for each.
+        The CPUs are nearest to the traffic: reading every process takes time, in a guest that of its own CPU.
         """
         times = CpuTime(self.host, tuple(sorted(set(cpus))))
         return BenchProcesses(self.host, self.setup.places.bench_id), times

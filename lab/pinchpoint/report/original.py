@@ -47,7 +47,7 @@ class FigureView:
 
     @property
     def has_rows(self) -> bool:
-        """Whether any level has a point of ours."""
+        """Whether any of its levels was measured here."""
         return bool(self.table.columns[0].cells)
 
 

@@ -202,7 +202,7 @@ def _curve(view: CurveView) -> list[RenderableType]:
 
 
 def _figures(views: Sequence[FigureView]) -> Iterator[RenderableType]:
-    """The original's figures beside ours; of those without a point of ours a line each. Sources are in the report."""
+    """The original's figures beside ours, a line for one of which no level was measured. Sources are in the report."""
     for view in views:
         if view.has_rows:
             yield draw(view.table, [column for column in view.table.columns if column.key != "source"])

@@ -88,3 +88,14 @@ def test_progress_writes_nothing_to_stdout(capsys: pytest.CaptureFixture[str]) -
                 listener.scenario_ends(scenario)
             listener.building(2, 2, "add a port")
     assert capsys.readouterr().out == ""
+
+
+def test_trials_that_are_not_judged_are_numbered_too(capsys: pytest.CaptureFixture[str]) -> None:
+    """Those of the ceiling test only begin."""
+    clock = _Clock()
+    shown = PlainProgress(clock)
+    shown.phase("ceiling", 0)
+    for trial in OWN[:3]:
+        shown.trial_begins(trial.id, trial.duration_s, trial.load_fps)
+        clock.now_s += EVERY_S
+    assert "trial 3: " in capsys.readouterr().err

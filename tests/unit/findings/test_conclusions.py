@@ -75,6 +75,20 @@ def test_the_originals_ratio_is_that_of_its_figures_at_both_levels() -> None:
     assert concluded(curve(HALVED), most=0.8, figures=(published({255: 1.2e6}),)).theirs == {}
 
 
+def test_a_conclusion_without_a_point_has_the_originals_ratio_at_each_further_level() -> None:
+    one = published({255: 1.2e6, 65_536: 0.6e6}, others={"connections": 1})
+    two = published({255: 1.2e6, 65_536: 0.3e6}, others={"connections": 2})
+    assert concluded(figures=(one, two)).theirs == {"connections 1": 0.5, "connections 2": 0.25}
+
+
+def test_where_a_point_is_missing_only_what_the_groups_other_benches_lack_is_asked_for() -> None:
+    needs, one = {Need.CPUS: 64, Need.KERNEL_DATAPATH: 1}, {255: HALVED[255]}
+    assert concluded(curve(one, bench=SMALL), needs=needs).lacks == {Need.CPUS: 2, Need.KERNEL_DATAPATH: 0}
+    assert concluded(curve(one, bench=LARGE), needs=needs).lacks == {}
+    nothing = concluded(needs=needs)
+    assert (nothing.lacks, nothing.outcome) == ({Need.CPUS: None, Need.KERNEL_DATAPATH: None}, OPEN)
+
+
 @pytest.mark.parametrize(("least", "most"), [(None, 0.8), (0.9, None)], ids=["would fit", "would not"])
 def test_a_bench_that_lacks_what_a_conclusion_rests_on_decides_nothing_and_says_what_was_seen(
     least: float | None, most: float | None

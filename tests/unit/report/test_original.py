@@ -140,3 +140,15 @@ def test_a_relative_rate_stands_where_a_point_has_no_rate_of_its_own() -> None:
 def test_a_group_that_was_not_measured_is_said_to_be_missing() -> None:
     (view,) = _views(_study(published({512: 1.1e6, 1024: 1e6})))
     assert (_rows(view), view.without) == ([], ("five-tuples 512 to 1,024: not measured",))
+
+
+def test_a_figure_of_which_no_level_was_measured_takes_a_line_on_the_terminal_and_no_table() -> None:
+    figures = published({9: 1e6})
+    study = _study(figures, quick=True)
+    result = RunResult(SCHEMA, "run", True, (), (curve({255: {"NDR": number(1e6)}}),))
+    file = io.StringIO()
+    Console(file=file, width=300).print(render_table(result, replace(INFO, study=study)))
+    printed = file.getvalue()
+    assert "Published, and not measured" in printed
+    assert f"({figures.title}): five-tuples 9: no such point in the short form." in printed
+    assert "theirs  ours" not in printed
