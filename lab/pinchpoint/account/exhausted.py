@@ -4,7 +4,7 @@ In order of what is believed: a backend that answers less than others, since con
 whatever else there is; a counter that rises when no place is free; a gauge that stands at the size of its resource; the
 backends' own refusals; a forwarding thread without idle time; the generator. An accept queue overflows behind a program
 that accepts nothing: where that has no place left, its place is what ended the load, and where its worker has no time
-left, the worker.
+left, the worker. A queue that overflows in front of a worker with idle time is the limit itself.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -68,7 +68,8 @@ def exhausted(limits: Sequence[Limit], loads: Sequence[Seen], every: Sequence[Se
     if resets and resets >= TELLING * failed:
         places.append((Resource.BACKEND, f"{resets:,} of {failed:,} failed connections were refused by a reset"))
     threads = list(_threads(limits, loads))
-    waiting = [place for place in places if threads and place[0] is Resource.ACCEPT_QUEUE]
+    is_behind = bool(threads) and all(map(_is_worker_full, _overflowed(limits, loads)))
+    waiting = [place for place in places if is_behind and place[0] is Resource.ACCEPT_QUEUE]
     places = [place for place in places if place not in waiting]
     resources = [*_silent(every or loads), *places, *threads, *waiting, *_generator(loads)]
     if not resources:
@@ -130,6 +131,16 @@ def _threads(limits: Sequence[Limit], loads: Sequence[Seen]) -> Iterator[tuple[R
     for busy, name in max(by_load, key=lambda threads: max(threads, default=(0.0, ""))[0], default=[]):
         if busy >= SATURATED:
             yield resource, f"{resource}: {name} was {units.share(busy)} busy"
+
+
+def _overflowed(limits: Sequence[Limit], loads: Sequence[Seen]) -> Iterator[Seen]:
+    """The loads that failed for want of a place in an accept queue."""
+    queues = [limit for limit in limits if limit.resource is Resource.ACCEPT_QUEUE]
+    return (seen for seen in loads if _refusals(queues, [seen], _failed(seen)))
+
+
+def _is_worker_full(seen: Seen) -> bool:
+    return any((thread.busy_share or 0.0) >= SATURATED for thread in seen.threads)
 
 
 def _generator(loads: Sequence[Seen]) -> Iterator[tuple[Resource, str]]:

@@ -88,6 +88,14 @@ def test_a_worker_without_idle_time_is_named_before_the_queue_in_front_of_it(bus
     assert "accept queue: 20 refused (queue/overflows), 20 connections failed" in found.evidence
 
 
+def test_a_queue_that_overflows_while_the_worker_is_idle_is_named_whatever_a_higher_load_does_to_the_worker():
+    low, high = (load({"queue/overflows": 20}, threads=(worker(busy),)) for busy in (0.6, 0.99))
+    assert exhausted((PORTS, QUEUE), [low, high]).resource is Resource.ACCEPT_QUEUE
+    assert exhausted((PORTS, QUEUE), [load({"queue/overflows": 1}, threads=(worker(0.6),)), high]).resource is (
+        Resource.WORKER
+    ), "a connection of twenty is no reason"
+
+
 def answered(*backends, of=3, **changed):
     """A load whose client lists its backends up to the last one that answered."""
     seen = load({"table/full": 500}, backends=backends, **changed)

@@ -382,6 +382,23 @@ def test_nginx_s_page_is_asked_for_again_where_a_worker_has_no_place(monkeypatch
     assert collector.snapshot().counters["nginx/accepted"] == 38
 
 
+@pytest.mark.parametrize(("cause", "is_dead"), [(ConnectionResetError(), False), (ConnectionRefusedError(), True)])
+def test_what_nginx_s_page_alone_says_is_left_out_while_no_place_is_free_for_who_asks(monkeypatch, cause, is_dead):
+    def get(*_):
+        raise DutError("nobody answers") from cause
+
+    monkeypatch.setattr(nginx, "get", get)
+    monkeypatch.setattr(nginx, "_PAGE_TIMEOUT_S", 0.0)
+    collector = nginx.Status(Logs(), bench_of(read("nginx")))
+    if is_dead:
+        with pytest.raises(DutError):
+            collector.snapshot()
+        return
+    said = collector.snapshot()
+    assert "nginx/accepted" not in said.counters and said.gauges == {}
+    assert said.counters["nginx/no_descriptor"] == 0
+
+
 class Logs:
     """A host whose logs are empty."""
 

@@ -117,15 +117,29 @@ class Status(Collector):
     def read(self, at_s: float) -> Snapshot:
         """`nginx/{accepted,handled}`, those of the page's own readers among them; what `failures` and `errors` say.
 
-        Gauge `nginx/active`. Accepted and not handled: the worker had no place for it.
+        Gauge `nginx/active`. Accepted and not handled: the worker had no place for it. What the page alone says is left
+        out where no place is free for who asks for it.
         """
-        # A worker without a free place resets who asks for the page: asked again until one is free.
-        page = insisted(lambda: status(get(self._host, self._socket, STATUS)), DutError, _PAGE_TIMEOUT_S, 0.02)
-        accepted, handled, active = page
+        page = self._page()
         for told in (failures(self._failures.more()), errors(self._errors.more())):
             self._logged.update(told)
-        counters = {"nginx/accepted": accepted, "nginx/handled": handled, **self._logged}
-        return Snapshot(at_s, counters, {"nginx/active": float(active)})
+        counters, gauges = dict(self._logged), dict[str, float]()
+        if page:
+            counters["nginx/accepted"], counters["nginx/handled"], active = page
+            gauges["nginx/active"] = float(active)
+        return Snapshot(at_s, counters, gauges)
+
+    def _page(self) -> tuple[int, int, int] | None:
+        """The status page's numbers; None where connections that stay leave no place for who asks.
+
+        A worker without a free place resets who asks: asked again until one is free. Raises DutError.
+        """
+        try:
+            return insisted(lambda: status(get(self._host, self._socket, STATUS)), DutError, _PAGE_TIMEOUT_S, 0.02)
+        except DutError as error:
+            if isinstance(error.__cause__, ConnectionResetError | TimeoutError):
+                return None
+            raise
 
 
 class NginxLive(ProxyLive):
