@@ -123,7 +123,7 @@ def _captured(path: str, number: int, stream: StreamRequest) -> Wanted:
     rate = stream.rate.fps if stream.rate is not None and isinstance(stream.rate.fps, float | int) else 0.0
     places = (*_ADDRESSES, *fields)
     values = {key: FieldNumbers(int.from_bytes(frame[at : at + length], "big")) for key, at, length in places}
-    flags = list[str]()
+    flags: list[str] | None = None
     if header == "TCP":
         flags = [word for bit, word in enumerate(FLAGS) if frame[_FLAGS_AT] >> bit & 1]
         notes += ["TCP options there; none here"] if frame[_OFFSET_AT] >> 4 > HEADER_BYTES["TCP"] // 4 else []

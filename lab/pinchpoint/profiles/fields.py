@@ -52,13 +52,21 @@ def _address(kind: type[IPv4Address] | type[IPv6Address], bits: int, what: str) 
 
 IN_LAYERS: Final[Mapping[str, tuple[str, str]]] = {
     f"{header}_{name}": (header, name)
-    for header, name in (("vxlan", "vni"), ("mpls", "label"), ("mpls", "tc"), ("mpls", "ttl"), ("ipv4", "options"))
+    for header, name in (
+        ("vxlan", "vni"),
+        ("mpls", "label"),
+        ("mpls", "tc"),
+        ("mpls", "ttl"),
+        ("ipv4", "options"),
+        ("ipv4", "protocol"),
+    )
 }
 """Fields that no key of [[stream]] says: they are written in `layers`. The header and the field of each."""
 _MACS: Final = Notation("an Ethernet address", _mac_number, mac_text, (1 << 48) - 1)
 _IPV4: Final = _address(IPv4Address, 32, "an IPv4 address")
 _IPV6: Final = _address(IPv6Address, 128, "an IPv6 address")
 _PORT: Final = _number(16, "a port")
+_BIT: Final = replace(_number(1), text=bool)
 _OPTIONS: Final = re.compile("(?:[0-9a-f]{8}){0,10}")
 
 
@@ -101,7 +109,7 @@ FIELDS: Final[Mapping[str, Mapping[str, ProfileField]]] = {
     },
     "Dot1Q": {
         "vlan": ProfileField(0, 2, "vlan", _number(12), 1), "prio": ProfileField(0, 0, "vlan_pcp", _number(3)),
-        "id": ProfileField(0, 0, "vlan_dei", replace(_number(1), text=bool)),
+        "id": ProfileField(0, 0, "vlan_dei", _BIT),
         "type": ProfileField(2, 2),
     },
     "MPLS": {
@@ -112,7 +120,9 @@ FIELDS: Final[Mapping[str, Mapping[str, ProfileField]]] = {
     "IP": {
         "tos": ProfileField(1, 1), "dscp": ProfileField(1, 0, "ipv4_dscp", _number(6)),
         "ecn": ProfileField(1, 0, "ipv4_ecn", _number(2)),
-        "len": ProfileField(2, 2), "id": ProfileField(4, 2, "ipv4_identification", _number(16)),
+        "len": ProfileField(2, 2), "id": ProfileField(4, 2, "ipv4_identification", _number(16), 1),
+        "whole": ProfileField(6, 0, "ipv4_dont_fragment", _BIT, 0),
+        "claimed": ProfileField(9, 0, "ipv4_protocol", _number(8)),
         "ttl": ProfileField(8, 1, "ipv4_ttl", _number(8)), "proto": ProfileField(9, 1), "chksum": ProfileField(10, 2),
         "src": ProfileField(12, 4, "ipv4_src", _IPV4, "127.0.0.1"),
         "dst": ProfileField(16, 4, "ipv4_dst", _IPV4, "127.0.0.1"),
@@ -129,7 +139,7 @@ FIELDS: Final[Mapping[str, Mapping[str, ProfileField]]] = {
     "TCP": {
         **_ports("tcp", 20, 80), "seq": ProfileField(4, 4, "tcp_seq", _number(32)),
         "ack": ProfileField(8, 4, "tcp_ack", _number(32)),
-        "window": ProfileField(14, 2, "tcp_window", _number(16), varies=False), "chksum": ProfileField(16, 2),
+        "window": ProfileField(14, 2, "tcp_window", _number(16), 8192, varies=False), "chksum": ProfileField(16, 2),
     },
     "ICMP": {
         "type": ProfileField(0, 1, "icmp_type", _number(8), 8, varies=False),

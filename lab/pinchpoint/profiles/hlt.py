@@ -37,6 +37,7 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "l3_imix3_size": 1518, "l3_imix3_ratio": 1, "l3_imix4_size": 9230, "l3_imix4_ratio": 0,
     "frame_size": 64, "frame_size_min": 64, "frame_size_max": 64, "l3_length": None, "l3_length_min": 110,
     "l3_length_max": 238, "l2_encap": "ethernet_ii", "mac_src": "00:00:01:00:00:01", "mac_dst": "00:00:00:00:00:00",
+    "ignore_macs": False,
     "vlan_id": None, "vlan_user_priority": 1, "vlan_cfi": 1, "l3_protocol": None, "l4_protocol": None,
     "vlan_protocol_tag_id": None, "ip_src_addr": "0.0.0.0", "ip_dst_addr": "192.0.0.1", "ip_ttl": 64, "ip_id": 0,
     **dict.fromkeys(_TOS, 0),
@@ -46,7 +47,7 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
 }  # fmt: skip
 _WITHOUT_EFFECT: Final = frozenset({
     "mode", "port_handle", "port_handle2", "bidirectional", "stream_id", "save_to_yaml", "split_by_cores",
-    "load_profile", "consistent_random", "ignore_macs", "disable_flow_stats", "flow_stats_id", "frame_size_step",
+    "load_profile", "consistent_random", "disable_flow_stats", "flow_stats_id", "frame_size_step",
     "l3_length_step",
     "ip_checksum", "ip_fragment_offset", "tcp_checksum", "udp_length", "tcp_data_offset", "vlan_priority_mode",
     "vlan_priority_step", "vlan_priority_count", "enable_auto_detect_instrumentation",
@@ -170,10 +171,8 @@ def _mode(told: _Arguments, share: float) -> Mode:
 
 
 def _layers(told: _Arguments) -> Iterator[Layer]:
-    ends = {end: f"mac_{end}" for end in ("src", "dst")}
-    is_varied = {name: f"{name}_mode" in told.given for name in ends.values()}
-    yield NAMES["Ether"](**{end: _mac(told[name], name) for end, name in ends.items()
-                            if name in told.given or is_varied[name]})  # fmt: skip
+    ends = {} if told["ignore_macs"] else {end: f"mac_{end}" for end in ("src", "dst")}
+    yield NAMES["Ether"](**{end: _mac(told[name], name) for end, name in ends.items()})
     yield from _tags(told)
     network, transport = told["l3_protocol"], told["l4_protocol"]
     if network is None and (transport or any(name.startswith("ip_") for name in told.given)):
@@ -191,7 +190,7 @@ def _layers(told: _Arguments) -> Iterator[Layer]:
     if transport == "udp":
         yield NAMES["UDP"](sport=told.number("udp_src_port"), dport=told.number("udp_dst_port"))
     elif transport == "tcp":
-        flags = "".join(letter for name, letter in _FLAGS.items() if told.number(name)) or "S"
+        flags = "".join(letter for name, letter in _FLAGS.items() if told.number(name))
         yield NAMES["TCP"](sport=told.number("tcp_src_port"), dport=told.number("tcp_dst_port"), flags=flags,
                            seq=told.number("tcp_seq_num"), ack=told.number("tcp_ack_num"),
                            window=told.number("tcp_window"))  # fmt: skip
@@ -220,7 +219,7 @@ def _program(told: _Arguments, layers: Sequence[Layer]) -> Iterator[Any]:
     """What varies, as far as the packet has it."""
     kinds = [type(layer).__name__ for layer in layers]
     for name, (variation, place, size, fixup) in _VARYING.items():
-        if place.partition(".")[0] in kinds:
+        if place.partition(".")[0] in kinds and not (told["ignore_macs"] and place.startswith("Ether")):
             words = [told[f"{variation}_{what}"] for what in ("mode", "step", "count")]
             base = told.number(name) & (1 << 8 * size) - 1
             yield from _varied(name, words, base, size, (1 << 8 * size) - 1, place, fixup)

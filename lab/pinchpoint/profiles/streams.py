@@ -60,7 +60,7 @@ class Wanted:
     order: Sequence[str] = ()
     flows: int = 1
     together: bool = False
-    flags: Sequence[str] = ()  # of TCP; none: those that it has by default
+    flags: Sequence[str] | None = None  # of TCP; None: those that it has by default
     notes: Sequence[str] = ()  # in what it differs from the profile
     sizes: tuple[int, int] | None = None  # random ones, whose mean is `frame_bytes`
     mix: Sequence[tuple[int, int]] = ()  # sizes with their weights, in the place of `frame_bytes`
@@ -108,6 +108,8 @@ def _stream(declared: Stream) -> Wanted:
     asked = max(SHORTEST_BYTES, declared.bytes + FCS_BYTES)
     least = sum(map(header_bytes, declared.layers)) + SIGNATURE_BYTES + FCS_BYTES
     frame, told = frame_bytes(asked, least)
+    if declared.bytes + FCS_BYTES < asked == frame:
+        told = [f"packets of {declared.bytes} bytes there, padded to {asked - FCS_BYTES}; here they have as many"]
     notes = [*told, *_differences(declared, kinds)]
     values = _values(declared)
     base = Wanted(
@@ -151,11 +153,14 @@ def _sized(base: Wanted, declared: Stream, least: int) -> Wanted:
     variable = next(named, None)
     if variable is None:
         raise ProfileLineError(trim.line, f"{trim.fv_name}: no variable of this name")
-    ends = variable.values or (variable.least, variable.most)
+    ends = _in_order(variable) if variable.values else (variable.least, variable.most)
     lengths = [min(max(size + FCS_BYTES, least), LARGEST_BYTES) for size in ends]
-    low, high, mix = min(lengths), max(lengths), tuple(sorted(Counter(lengths).items()))
+    low, high, mix = min(lengths), max(lengths), tuple(Counter(lengths).items())
     notes = [*base.notes, f"sizes of {min(ends) + FCS_BYTES} to {max(ends) + FCS_BYTES} bytes there"]
     if variable.values and 1 < len(mix) <= MOST_SIZES:
+        if len(mix) < len(lengths) or variable.op == "random":
+            order = "at random" if variable.op == "random" else "in the order of a list"
+            notes.append(f"sizes come {order} there; here in turn, each as often")
         return replace(base, frame_bytes=sum(lengths) // len(lengths), mix=mix, notes=notes)
     if variable.op != "random":
         notes.append("sizes go up or down in steps there; here they are random")
@@ -172,6 +177,10 @@ def _values(declared: Stream) -> dict[str, FieldNumbers]:
         written = dict(layer.values)
         if layer.kind == "UDP" and after is not None and after.kind == "VXLAN":
             written = {"dport": _VXLAN_PORT, **written}
+        if layer.kind == "IP":
+            written["whole"] = int(written.get("flags") in (2, "DF"))
+            if after is None or after.kind not in _CARRIED:  # scapy says 0; the engine would say that it is none
+                written["claimed"] = 0
         for field in ("tos", "tc"):
             if isinstance(octet := written.get(field), int) and octet in range(1, 256):
                 written |= {"dscp": octet >> 2, "ecn": octet & 3}
@@ -197,11 +206,11 @@ def _check_source(line: int, key: str, values: FieldNumbers) -> None:
         raise ProfileLineError(line, f"Ether.src {values.toml(key)}: expected unicast addresses")
 
 
-def _flags(declared: Stream) -> Sequence[str]:
+def _flags(declared: Stream) -> Sequence[str] | None:
     letters = next((layer.values.get("flags") for layer in declared.layers if layer.kind == "TCP"), None)
     if letters is None or letters == "S":
-        return ()
-    if not isinstance(letters, str) or not letters or not set(letters) <= set(_FLAGS):
+        return None
+    if not isinstance(letters, str) or not set(letters) <= set(_FLAGS):
         raise ProfileLineError(declared.line, f"TCP(flags={letters!r}): expected letters of {''.join(_FLAGS)}")
     return [word for letter, word in _FLAGS.items() if letter in letters]
 
@@ -372,6 +381,13 @@ def _check_range(line: int, where: str, key: str, written: FieldNumbers) -> None
     _check_source(line, key, written)
 
 
+def _in_order(variable: Variable) -> tuple[int, ...]:
+    """The values of a list as they come: from either end, by steps, round and round."""
+    values = variable.values[::-1] if variable.op == "dec" else variable.values
+    count = len(values) // math.gcd(len(values), variable.step)
+    return tuple(values[nth * variable.step % len(values)] for nth in range(count))
+
+
 def _numbers(write: Write | MaskedWrite, variable: Variable | Tuple, part: str) -> tuple[int, FieldNumbers]:
     """The size of what is written, and its numbers."""
     if isinstance(variable, Tuple):
@@ -383,7 +399,7 @@ def _numbers(write: Write | MaskedWrite, variable: Variable | Tuple, part: str) 
             raise ProfileLineError(variable.line, f"{write.fv_name}: {least} to {most}: expected a range")
         return size, FieldNumbers(least, most - least + 1)
     if variable.values:
-        values = variable.values
+        values = _in_order(variable)
         return variable.size, FieldNumbers(values[0], len(values), 1, listed=values if len(values) > 1 else ())
     name, line, (least, most) = variable.name, variable.line, (variable.least, variable.most)
     if least > most:

@@ -62,7 +62,7 @@ def _lines(stream: Wanted, left: str, right: str, share: float) -> Iterator[str]
     if stream.burst > 1:
         yield f"burst_frames = {stream.burst}"
     said = {key: values.toml(key) for key, values in stream.values.items()}
-    if stream.flags:
+    if stream.flags is not None:
         said["tcp_flags"] = json.dumps(list(stream.flags))
     if stream.kinds:
         yield f"layers = [{', '.join(_layers(stream.kinds, said))}]"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from msgspec import UNSET
 
 from pinchpoint.cli.main import cli, main
 from pinchpoint.engine.streams import stream_request
@@ -94,9 +95,46 @@ def test_variables_step_together(imported):
     )
 
 
+def sent(stream, header, field):
+    """The first value of a field in the frames of a stream, and how many it has."""
+    request = stream_request(0, stream, 1.0)
+    (layer,) = (own for layer in request.template.layers if (own := getattr(layer, header)) is not UNSET)
+    counts = [program.op.increment.count for program in request.fields if program.field == f"{header}.{field}"]
+    return getattr(layer, field), *(counts or [1])
+
+
+def test_what_scapy_fills_in_is_sent_as_well(imported, tmp_path):
+    (stream,) = imported(profile_of(tmp_path, packet("Ether()/IP(flags='DF')/TCP(flags='')")))
+    assert [sent(stream, *field)[0] for field in (("ipv4", "identification"), ("ipv4", "dont_fragment"))] == [1, True]
+    assert [sent(stream, "tcp", field)[0] for field in ("window", "flags")] == [8192, ()]
+
+
+def test_a_network_header_alone_claims_the_protocol_that_scapy_says(imported, tmp_path):
+    (alone,) = imported(profile_of(tmp_path, packet("Ether()/IP(dst='10.0.0.1')/('x'*60)")))
+    assert (sent(alone, "ipv4", "protocol"), sent(alone, "ipv4", "dont_fragment")) == ((0, 1), (False, 1))
+
+
+def test_packets_that_are_padded_there_are_told(written):
+    assert "# packets of 42 bytes there, padded to 60; here they have as many" in written(packet(PACKET))[1]
+    assert "padded" not in written(packet(f"{PACKET}/('x'*18)"))[1]
+
+
+@pytest.mark.parametrize(
+    ("op", "step", "told"),
+    [("inc", 1, [64, 512, 256]), ("dec", 1, [256, 512, 64]), ("inc", 2, [64, 256, 512])],
+)
+def test_a_list_is_walked_from_its_end_and_in_steps_as_there(written, op, step, told):
+    values = f"[STLVmFlowVar('v', value_list=[64, 512, 256], size=2, op={op!r}, step={step})"
+    (stream,), _ = written(packet(PACKET, f"{values}, STLVmWrFlowVar('v', 'UDP.sport')]"))
+    assert stream["udp_src"] == told
+    (stream,), notes = written(packet(f"{PACKET}/('x'*600)", f"{values}, STLVmTrimPktSize('v')]"))
+    assert stream["frame_bytes"] == [[size + 4, 1] for size in told]
+    assert "in turn" not in notes
+
+
 def test_a_variable_of_two_bytes_keeps_the_rest_of_the_address(imported):
     first, *_ = imported(OURS / "mix.py")
-    assert first.ipv4_src.as_addresses() == "10.1.0.1-10.1.0.6"
+    assert sent(first, "ipv4", "src") == ("10.1.0.1", 6)
 
 
 def varying(field, at="UDP.sport", fixup=0, pkt=PACKET, **variable):
@@ -179,7 +217,7 @@ def test_rates_become_shares(imported):
 
 def test_tunables_reach_an_argument_parser(imported):
     first, *_ = imported(OURS / "mix.py", "--tunable", "clients=2")
-    assert first.ipv4_src.count == 2
+    assert sent(first, "ipv4", "src") == ("10.1.0.1", 2)
 
 
 def test_tunables_reach_a_profile_without_a_parser_by_name(imported):
@@ -189,13 +227,14 @@ def test_tunables_reach_a_profile_without_a_parser_by_name(imported):
 
 def test_a_tuple_counts_addresses_first_and_ends_at_its_limit(imported):
     (stream,) = imported(OURS / "tuples.py")
-    assert (stream.order[:2], stream.flows, stream.together) == (("ipv4_src", "udp_src"), 30, False)
+    assert (stream.order[:2], stream.flows, stream.together) == (("ipv4.src", "udp.src"), 30, False)
 
 
 def test_both_ways_asks_for_both_directions(imported):
     streams = imported(OURS / "mix.py", "--both-ways")
     back = streams[3]
-    assert (len(streams), back.tx_port, back.rx_port, back.ipv4_dst.as_addresses()) == (6, "right", "left", "10.1.0.1")
+    assert (len(streams), back.tx_port, back.rx_port) == (6, "right", "left")
+    assert sent(back, "ipv4", "dst") == ("10.1.0.1", 1)
 
 
 def test_a_bench_keeps_all_but_its_streams(imported, tmp_path):
@@ -453,7 +492,7 @@ def test_priorities_echoes_and_identifications_are_keys(written):
     (stream,), _ = written(packet("Ether()/IP(tos=0xb9, id=7)/ICMP(id=5, seq=6)/('x'*20)"))
     assert {key: stream[key] for key in stream if key.startswith(("icmp", "ipv4_d", "ipv4_e", "ipv4_i"))} == {
         "icmp_type": 8, "icmp_identifier": 5, "icmp_sequence": 6, "ipv4_dscp": 46, "ipv4_ecn": 1,
-        "ipv4_identification": 7, "ipv4_dst": "127.0.0.1",
+        "ipv4_identification": 7, "ipv4_dst": "127.0.0.1", "ipv4_dont_fragment": False,
     }  # fmt: skip
     (stream,), _ = written(packet("Ether()/IPv6(tc=0xb8, fl=9)/UDP()/('x'*20)"))
     assert (stream["ipv6_dscp"], stream["ipv6_flow_label"]) == (46, 9)
@@ -467,7 +506,8 @@ def test_headers_that_come_twice_are_layers(written, imported, tmp_path):
     (stream,), _ = written(packet(QINQ, program))
     assert stream["layers"] == [
         "ethernet", {"vlan": {"id": 5, "dei": True}}, {"vlan": {"id": "6-9"}},
-        {"ipv4": {"src": "10.0.0.1", "dst": "10.0.0.2"}}, {"udp": {"src": 1, "dst": 2}},
+        {"ipv4": {"identification": 1, "dont_fragment": False, "src": "10.0.0.1", "dst": "10.0.0.2"}},
+        {"udp": {"src": 1, "dst": 2}},
     ]  # fmt: skip
     assert (stream["order"], stream["flows"]) == (["vlan[1].id"], 4)
     (checked,) = imported(profile_of(tmp_path, packet(QINQ, program)))
@@ -554,7 +594,8 @@ def test_hlt_priorities_tags_and_the_low_bytes_of_ipv6_steps(written):
 def test_hlt_without_a_transport_has_its_network_alone(written, imported, tmp_path):
     body = hlt(ip_src_addr="10.0.0.1", ip_dst_addr="10.0.0.9", frame_size=128)
     (stream,), _ = written(body)
-    assert stream["layers"][-1] == {"ipv4": {"src": "10.0.0.1", "dst": "10.0.0.9", "ttl": 64, "identification": 0}}
+    told = {"src": "10.0.0.1", "dst": "10.0.0.9", "ttl": 64, "identification": 0, "dont_fragment": False, "protocol": 0}
+    assert stream["layers"][-1] == {"ipv4": told}
     assert imported(profile_of(tmp_path, body))
 
 
