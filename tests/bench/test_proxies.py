@@ -1,6 +1,7 @@
 """Real proxies as balancers: what they do with a service, what bounds them, what they count."""
 
 import signal
+import time
 from contextlib import closing, contextmanager
 
 import pytest
@@ -8,6 +9,7 @@ from bench_tools import wait_for
 from serving_tools import served
 
 from pinchpoint.dut import registry
+from pinchpoint.dut.proxy_live import REUSED_S
 from pinchpoint.dut.setup import prepare
 from pinchpoint.engine.connections import Load, command, connect
 from pinchpoint.engine.process import find_engine
@@ -52,9 +54,9 @@ class Standing:
 
 
 @contextmanager
-def standing(kind, scheduler="round-robin", local="10.1.0.240", more=""):
+def standing(kind, scheduler="round-robin", local="10.1.0.240", more="", dut=""):
     service = f'scheduler = "{scheduler}"\nlocal = "{local}"\n{more}'
-    wanted = parse(served(kind, service), "proxy.toml")
+    wanted = parse(served(kind, service, dut=dut), "proxy.toml")
     setup = prepare(wanted, Machines(Local()))
     with standing_bench(setup, Listener()), closing(setup.bench.open()) as live:
         pids = [live.pid, *(int(task.split("/")[2]) for task in live.tasks())]
@@ -85,6 +87,24 @@ def test_a_proxy_deals_in_turn_until_its_local_ports_wait_and_forgets_them_when_
         assert balancer.tracked() == 0
         client, _ = bench.opens(PLACES)
         assert client.completed == PLACES
+
+
+@pytest.mark.parametrize("kind", NO_PORT)
+def test_a_proxy_uses_ports_in_time_wait_again_where_both_ends_send_time_stamps(kind):
+    ports = 'local_ports = "2000-2003"'
+    with standing(kind, more=f"{ports}\ntimestamps = true", dut="tcp_tw_reuse = 1") as bench:
+        limit = next(limit for limit in bench.live.balancer().limits() if limit.resource is Resource.LOCAL_PORTS)
+        assert (limit.size, limit.held_s, limit.used) == (PLACES, REUSED_S, "")
+        for _ in range(3):
+            client, _ = bench.opens(PLACES)
+            assert (client.completed, client.stamped) == (PLACES, PLACES)
+            time.sleep(REUSED_S)
+    with standing(kind, more=ports, dut="tcp_tw_reuse = 1") as bench:
+        client, _ = bench.opens(PLACES)
+        assert (client.completed, client.stamped) == (PLACES, 0)
+        time.sleep(REUSED_S)
+        client, _ = bench.opens(2, timeout_s=1.0)
+        assert client.answered == 0, "without time stamps a port waits for a minute"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 use pinchpoint_wire::ethernet::Mac;
 use pinchpoint_workload::connections::client::Client;
 use pinchpoint_workload::connections::end::End;
+use pinchpoint_workload::connections::options::StampClock;
 use pinchpoint_workload::connections::plan::{Mix, Plan, Requests};
 use pinchpoint_workload::connections::schedule::Schedule;
 use pinchpoint_workload::connections::segment::{Incoming, Outgoing};
@@ -14,7 +15,10 @@ use std::net::Ipv4Addr;
 const OPENED: u64 = 20;
 const TIMEOUT_NS: u64 = 1_000_000;
 const STEP_NS: u64 = 10_000;
-const ANSWER_LEN: u32 = 64;
+/// Bytes of answers of one segment, and of three.
+const ANSWER_LENS: [u32; 2] = [64, 4_000];
+/// Segments of answers that are sent at once.
+const MOST_SENT: usize = 16;
 
 /// Both ends, and the segments between them, with where they go.
 struct Ends {
@@ -25,7 +29,8 @@ struct Ends {
 }
 
 /// The input is what happens to segments between a client and its server. Every
-/// connection ends exactly once, and within its time.
+/// connection ends exactly once, and within its time. Of its first byte, 1 makes answers
+/// long, and 2 gives segments time stamps. Then come events:
 ///
 /// | first byte modulo 4 | then |
 /// |---|---|
@@ -34,8 +39,14 @@ struct Ends {
 /// | 2 | flags, sequence number (2), acknowledgment (2): the oldest arrives with these added |
 /// | 3 | steps: time passes |
 pub fn connections(input: &[u8]) {
-    let mut ends = Ends::new(input.len());
-    let mut rest = input;
+    let Some((&ways, mut rest)) = input.split_first() else {
+        return;
+    };
+    let mut ends = Ends::new(
+        input.len(),
+        ANSWER_LENS[usize::from(ways & 1)],
+        ways & 2 != 0,
+    );
     while let Some((&kind, after)) = rest.split_first() {
         let Some(after) = ends.happens(kind % 4, after) else {
             break;
@@ -53,7 +64,7 @@ pub fn connections(input: &[u8]) {
 }
 
 impl Ends {
-    fn new(seed: usize) -> Self {
+    fn new(seed: usize, answer_len: u32, has_stamps: bool) -> Self {
         let service = End::new(Ipv4Addr::new(10, 0, 0, 100), 80);
         let plan = Plan {
             clients: Ipv4Addr::new(16, 0, 0, 1).into(),
@@ -85,9 +96,11 @@ impl Ends {
             opens_late: false,
         };
         let macs = (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]));
+        let clock = has_stamps.then(|| StampClock::new(u32::MAX));
+        let client = Client::new(plan, schedule, macs, 0).with_stamps(clock);
         Self {
-            client: Client::new(plan, schedule, macs, 0),
-            server: Server::new(&[service], macs.1, ANSWER_LEN, 3),
+            client: client.with_answers(answer_len),
+            server: Server::new(&[service], macs.1, answer_len, 3).with_stamps(clock),
             flying: VecDeque::new(),
             now_ns: 0,
         }
@@ -136,8 +149,12 @@ impl Ends {
         let mut sent: Vec<_> = self.client.syns().take(due as usize).collect();
         self.client.opened(due);
         self.client.timed(self.now_ns, OPENED as usize, &mut sent);
-        self.flying
-            .extend(sent.into_iter().map(|segment| (segment, true)));
+        let mut answers = Vec::new();
+        self.server.send(self.now_ns, MOST_SENT, &mut answers);
+        self.server.sent(&answers, answers.len());
+        let answers = answers.into_iter().map(|segment| (segment, false));
+        let sent = sent.into_iter().map(|segment| (segment, true));
+        self.flying.extend(sent.chain(answers));
     }
 
     fn arrive(&mut self, frame: &[u8], to_server: bool) {
@@ -145,7 +162,7 @@ impl Ends {
             return;
         };
         let reply = if to_server {
-            self.server.react(&segment)
+            self.server.react_at(0, &segment, self.now_ns)
         } else {
             self.client.react(&segment, self.now_ns)
         };

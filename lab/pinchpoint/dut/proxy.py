@@ -18,7 +18,7 @@ from pinchpoint.dut.program import detached
 from pinchpoint.dut.services import BY_TUPLE, Option, Services, served
 from pinchpoint.host.interface import PROC, Host
 from pinchpoint.keys import kinds
-from pinchpoint.keys.key import Key
+from pinchpoint.keys.key import Key, Unset
 from pinchpoint.model.hops import HopGraph
 from pinchpoint.model.scenario import Family, Guest, Mode, Scenario, Scheduler
 from pinchpoint.model.trial import ThreadLoad
@@ -27,6 +27,7 @@ SPARE_DESCRIPTORS = 64  # of listening sockets, logs, pipes and event queues
 SOCKET = ".sock"
 RELOAD = "reload"
 RANGE = "net/ipv4/ip_local_port_range"
+TW_REUSE = "net/ipv4/tcp_tw_reuse"
 LONG_S = 3600.0  # on a connection on which nothing is sent, unless the service says for how long it is remembered
 CONNECT_S = 5.0  # for which a backend is waited for
 _MOST_DESCRIPTORS = 1_048_576  # the kernel's default of fs.nr_open
@@ -48,6 +49,10 @@ KEYS = (
     Key("backlog", kinds.integer(1, 65_535),
         "Places in the accept queue of each listening socket: the backlog of listen(2), and net.core.somaxconn and "
         "net.ipv4.tcp_max_syn_backlog of the namespace.", 4096),
+    Key("tcp_tw_reuse", kinds.integer(0, 2),
+        "net.ipv4.tcp_tw_reuse of the namespace. 1: a connection to a backend may use a local port in TIME-WAIT again "
+        "after a second, where both ends send time stamps (`service.timestamps`); 0: never; 2: of the loopback alone.",
+        Unset("the kernel's own")),
 )  # fmt: skip
 ACTIONS = {RELOAD: "it loads its configuration again, while the processes before serve the connections that they have"}
 OPTIONS = (Option.LOCAL_PORTS, Option.MAX_CONNECTIONS, Option.ESTABLISHED_S, Option.VLAN)
@@ -66,6 +71,7 @@ class ProxyDut(softirq.KernelDut):
     descriptors: int
     backlog: int
     kind: str
+    tcp_tw_reuse: int | None = None
 
 
 def spec(scenario: Scenario) -> ProxyDut:
@@ -78,6 +84,8 @@ def sysctls(scenario: Scenario) -> dict[str, str]:
     backlog, ports = str(spec(scenario).backlog), served(scenario).local_ports
     values = {"net/core/somaxconn": backlog, "net/ipv4/tcp_max_syn_backlog": backlog}
     values |= addresses.sysctls(served(scenario), forwards=False)
+    if (reuse := spec(scenario).tcp_tw_reuse) is not None:
+        values[TW_REUSE] = str(reuse)
     return {**values, RANGE: f"{ports.first} {ports.last}"} if ports else values
 
 

@@ -13,7 +13,7 @@ from pinchpoint.dut import softirq
 from pinchpoint.dut.addresses import read_sysctls, sysctls_in_force
 from pinchpoint.dut.device import Action, Check, in_force
 from pinchpoint.dut.program import START_TIMEOUT_S, await_start, kept_log
-from pinchpoint.dut.proxy import RANGE, RELOAD, SOCKET, SPARE_DESCRIPTORS, ProxyBench, sysctls
+from pinchpoint.dut.proxy import RANGE, RELOAD, SOCKET, SPARE_DESCRIPTORS, TW_REUSE, ProxyBench, sysctls
 from pinchpoint.dut.services import local_pool, served
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.host.processes import field
@@ -25,6 +25,7 @@ from pinchpoint.observe.cpu import PacketThreads
 from pinchpoint.observe.printed import TCP_COUNTERS, TCP_PORTS, TIME_WAIT_S, TcpStack
 from pinchpoint.observe.snapshot import Collector, Snapshot
 
+REUSED_S = 1.0  # after which tcp_tw_reuse takes a port: its last time stamp is of another second (tcp_twsk_unique)
 _FLUSH_TIMEOUT_S = 5.0  # a program closes its end of a connection that was aborted
 _AGAIN_S = 2.0  # without new workers: a signal may be lost on a program that is still starting
 _LOWEST_PORT, _HIGHEST_PORT = 1024, 65_535  # that need no privilege; that there are
@@ -197,21 +198,34 @@ class ProxyLive(softirq.KernelLive):
         service = self.service
         first, last = map(int, self.sysctls([RANGE])[RANGE].split())
         places, pool = local_pool(service, Range(first, last - first + 1))
-        held_s = TIME_WAIT_S if service.closes is Closer.CLIENT else 0.0
+        held_s, why = self._held_s()
         backlogs, workers = self.backlogs(), len(self.tasks())
-        held = f"{pool}, each held for {held_s:g} s in TIME_WAIT" if held_s else f"{pool}; backends close first"
         queues = f"backlog of {units.counted(len(backlogs), 'listening socket')}: {' + '.join(map(str, backlogs))}"
         servers = units.counted(len(service.backends), "backend")
         cores = f"{units.counted(workers, 'worker')} on CPUs {', '.join(map(str, self.cpus))}"
         overflows, failures = (f"{TCP_COUNTERS}{name}" for name in ("ListenOverflows", "AttemptFails"))
         return (
-            Limit(Resource.LOCAL_PORTS, places, held_s, held, TCP_PORTS, self.no_port),
+            # Ports in TIME_WAIT that may be used again occupy no place.
+            Limit(Resource.LOCAL_PORTS, places, held_s, f"{pool}{why}", "" if self._reuses else TCP_PORTS, self.no_port),
             *tabled(self.table(), self.descriptors(), len(self.processes()), self.no_descriptor),
             Limit(Resource.ACCEPT_QUEUE, None, None, queues, refused=(overflows,)),  # a connection only passes it
             Limit(Resource.BACKEND, None, None, servers, refused=(failures, *self.no_answer)),
             Limit(Resource.WORKER, None, None, cores),
             softirq.QDISC,
         )
+
+    @property
+    def _reuses(self) -> bool:
+        """Whether the kernel uses a port in TIME_WAIT again, for which both ends need time stamps."""
+        return self.service.timestamps and self.sysctls([TW_REUSE])[TW_REUSE] == "1"
+
+    def _held_s(self) -> tuple[float, str]:
+        """For how long a local port stays occupied once its connection has closed, and why."""
+        if self.service.closes is not Closer.CLIENT:
+            return 0.0, "; backends close first"
+        if self._reuses:
+            return REUSED_S, f", each held for up to {REUSED_S:g} s in TIME_WAIT (tcp_tw_reuse = 1, time stamps)"
+        return TIME_WAIT_S, f", each held for {TIME_WAIT_S:g} s in TIME_WAIT"
 
     @contextmanager
     def doubled(self, resource: Resource) -> Iterator[str]:

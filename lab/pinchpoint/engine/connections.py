@@ -138,6 +138,7 @@ class Client(Counts, frozen=True, kw_only=True):
     """What became of the connections: opened = completed + refused + reset + timed out + unfinished."""
 
     established: int
+    stamped: int = 0  # of these, whose SYN's answer had a time stamp
     completed: int
     unfinished: int
     wrong_payload: int
@@ -201,6 +202,7 @@ class Backend(msgspec.Struct, frozen=True):
     syns: int
     requests: int
     retransmitted: int = 0  # segments of answers
+    stamped: int = 0  # SYNs with a time stamp
 
 
 class Server(msgspec.Struct, frozen=True):
@@ -287,6 +289,7 @@ def command(
         *("--request-size", str(load.request_bytes), "--answer-size", str(load.answer_bytes)),
         *("--work", _DATAGRAMS if service.transport is Transport.UDP else load.work, "--ramp", f"{load.ramp_s}s"),
         *(("--close", service.closes) if service.closes is not Closer.CLIENT else ()),
+        *(("--timestamps",) if service.timestamps else ()),
         *(("--lead", f"{ASKED_S + CHECKS * service.health_s:.1f}s") if service.health_s is not None else ()),
         *("--hold", f"{load.hold_s}s", "--hold-before", str(load.hold_before)),
         *("--client-ports", f"{ports.first}-{ports.last}", *(["--one-isn"] if load.one_isn else [])),

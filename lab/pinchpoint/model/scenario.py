@@ -135,6 +135,7 @@ class Service:
     port_count: int = 1  # and in a row from `port`, of each address
     health_s: float | None = None  # how often the balancer checks its backends; None: never
     closes: Closer = Closer.CLIENT
+    timestamps: bool = False  # whether the engine's segments have TCP time stamps
     transport: Transport = Transport.TCP
     proxy_protocol: ProxyHeader | None = None  # the header that backends get first; None: none
     vlan: int | None = None  # the tag of every frame at both ports; None: none

@@ -179,6 +179,7 @@ class Warn(StrEnum):
         "raise connections.max_traffic_s")
     NO_COMPLETED_RATE = ("no_completed_rate", "no completed rate: {told}",
         "leave room for long loads: connections.steady_s, fewer held connections")
+    NO_TIMESTAMPS = ("no_timestamps", "no time stamps: {told}", "set net.ipv4.tcp_timestamps = 1 in the device")
     NO_AGING_TIME = ("no_aging_time", "no aging time: {told}", "raise capacity.aging_within_s")
     # Of building and changing
     BUILD_DISTURBED = ("build_disturbed", "the host disturbed this build: {told}", "use a quieter machine")

@@ -14,7 +14,7 @@ ByTable = Mapping[str, Values]
 """The values of tables by their names."""
 SOCKETS: Final = tuple(measure.name for measure in measures.measures() if issubclass(measure.made, Between))
 """The measures whose kernel sockets may be the clients and the backends."""
-MOST_AFTER_HEADER: Final = 1333  # bytes of a request: a segment of 1,440 without the longest header, of 107
+_LONGEST_HEADER: Final = 107  # bytes, of the PROXY protocol
 MOST_CLIENTS: Final = 256  # addresses of the clients' namespace
 
 
@@ -62,11 +62,17 @@ def _check_kernels(source: Source, service: Values, backends: Sequence[Element],
             source.mismatch((*backend.at, "port"), expected, own)
 
 
+def one_segment(service: Values) -> int:
+    """Bytes of a request or an answer that are one segment: of either family, less a time stamp and its padding."""
+    return 1440 - 12 * bool(service.get("timestamps"))
+
+
 def check_header(source: Source, measure: str, tables: ByTable) -> None:
     """A request and the PROXY header before it may be one segment."""
-    asks = tables.get(measure, {}).get("request_bytes", 0)
-    if tables["service"].get("proxy_protocol") is not None and asks > MOST_AFTER_HEADER:
-        expected = f"at most {MOST_AFTER_HEADER:,} with service.proxy_protocol, whose header stands before the first"
+    asks, service = tables.get(measure, {}).get("request_bytes", 0), tables["service"]
+    most = one_segment(service) - _LONGEST_HEADER
+    if service.get("proxy_protocol") is not None and asks > most:
+        expected = f"at most {most:,} with service.proxy_protocol, whose header stands before the first"
         source.mismatch((measure, "request_bytes"), expected, asks)
 
 

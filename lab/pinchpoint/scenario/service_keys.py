@@ -29,7 +29,15 @@ from pinchpoint.model.scenario import (
     Service,
     Transport,
 )
-from pinchpoint.scenario.service_ends import SOCKETS, ByTable, check_header, check_sockets, check_tags, is_v6
+from pinchpoint.scenario.service_ends import (
+    SOCKETS,
+    ByTable,
+    check_header,
+    check_sockets,
+    check_tags,
+    is_v6,
+    one_segment,
+)
 
 SERVED: Final = tuple(measure.name for measure in measures.measures() if measure.is_served)
 """The measures that open connections to a service."""
@@ -44,10 +52,9 @@ SHORTEST_PUBLISHED: Final = 78
 
 _EXPECTED: Final = Segment(seq=1_000_001, ack=2_000_001)
 """Of the first data of every connection; who opens them begins one before that."""
-_OF_SEGMENTS: Final = {"opening_s": None, "established_s": None, "closes": Closer.CLIENT}
+_OF_SEGMENTS: Final = {"opening_s": None, "established_s": None, "closes": Closer.CLIENT, "timestamps": False}
 _ONE_REQUEST: Final = {"requests": 1, "hold_s": 0.0, "work": "request", "programs": False}
 """Keys of [service] and of a measure as they are with UDP."""
-_ONE_SEGMENT: Final = 1440  # bytes of an answer
 _SECONDS: Final = kinds.number(1, 86_400)
 _OWN: Final = Unset("the device's own")
 
@@ -89,6 +96,9 @@ SERVICE: Final = Table(
         Key("closes", kinds.word(*Closer),
             "Which side closes a connection first: the client once it has its last answer, or the backend with that. A "
             "proxy whose backends close first keeps no port in TIME-WAIT.", Closer.CLIENT.value),
+        Key("timestamps", kinds.boolean(),
+            "Clients and backends of the engine send TCP time stamps (RFC 7323), as most kernels do; with them a proxy "
+            "whose `dut.tcp_tw_reuse` is 1 uses a port in TIME-WAIT again after a second.", False),
         Key("proxy_protocol", kinds.word(*ProxyHeader),
             "The header of the PROXY protocol in which the device tells a backend its client, as text or binary. "
             "`verify` compares it with the client.", Unset("no header")),
@@ -104,8 +114,7 @@ SERVICE: Final = Table(
 NOT_MEASURED: Final[Mapping[str, str]] = {
     "service.protocol": 'write service.transport = "udp" for requests and answers by UDP',
     "service.tls": "the engine has no TLS: it measures the connections below it",
-    "service.timestamps": "the engine's segments have no TCP time stamps",
-    "service.tcp_tw_reuse": "sysctls of TIME-WAIT are recorded, not set; service.closes says which side has it",
+    "service.tcp_tw_reuse": "it is a key of [dut] where the device is a proxy",
 }
 """Keys that one would look for in [service], and why there are none."""
 ESTABLISHED: Final = Table(
@@ -154,6 +163,9 @@ def check(source: Source, device: Device, tables: ByTable, arrays: Arrays) -> No
     check_tags(source, tables, arrays["port"])
     if measure in THROUGH and service.get("vlan") is not None:
         source.problem(("service", "vlan"), f'expected none with measure = "{measure}", whose frames have no tags')
+    if (measure in THROUGH or measure in SOCKETS) and service.get("timestamps"):
+        own = "whose frames have none" if measure in THROUGH else "whose kernel sockets have them by themselves"
+        source.problem(("service", "timestamps"), f'expected false with measure = "{measure}", {own}')
     if measure in THROUGH:
         _check_standing(source, device, measure, tables, arrays)
     _check_ports(source, service, arrays["port"])
@@ -350,12 +362,15 @@ def _check_direct(source: Source, measure: str, tables: ByTable, backends: Seque
 
 
 def _check_answers(source: Source, measure: str, tables: ByTable) -> None:
-    """Answers of several segments are sent by TCP, through the device."""
-    service, answer = tables["service"], tables.get(measure, {}).get("answer_bytes", 0)
-    is_udp = service.get("transport") == Transport.UDP
-    if answer > _ONE_SEGMENT and (is_udp or service.get("mode") == Mode.DIRECT):
+    """Answers of several segments are sent by TCP, through the device; a request is one segment."""
+    service, asks = tables["service"], tables.get(measure, {})
+    answer, request = asks.get("answer_bytes", 0), asks.get("request_bytes", 0)
+    is_udp, most = service.get("transport") == Transport.UDP, one_segment(service)
+    if request > most:
+        source.mismatch((measure, "request_bytes"), f"at most {most:,} with service.timestamps = true", request)
+    if answer > most and (is_udp or service.get("mode") == Mode.DIRECT):
         key = f'transport = "{Transport.UDP}"' if is_udp else f'mode = "{Mode.DIRECT}"'
-        source.mismatch((measure, "answer_bytes"), f"at most {_ONE_SEGMENT:,} with service.{key}", answer)
+        source.mismatch((measure, "answer_bytes"), f"at most {most:,} with service.{key}", answer)
 
 
 def _check_programs(source: Source, measure: str, service: Values) -> None:

@@ -4,14 +4,15 @@ from dataclasses import replace
 
 import pytest
 from balancers import Balancer, Opener, bench
+from msgspec import structs
 from support import TWO_PORTS as SCENARIO
 
-from pinchpoint.engine.connections import Load
+from pinchpoint.engine.connections import Backend, Load, Server
 from pinchpoint.keys.kinds import MismatchError
 from pinchpoint.measure.connections.failing import judged
 from pinchpoint.measure.connections.metrics import Sustained, plan, predicted, why_not
 from pinchpoint.measure.connections.metrics import metrics as figures_of
-from pinchpoint.measure.connections.run import BORNE, DOUBLED, OVERLOAD, Connections, _Measured, work
+from pinchpoint.measure.connections.run import BORNE, DOUBLED, OVERLOAD, Connections, _Measured, unstamped, work
 from pinchpoint.measure.connections.steady import CompletedRate
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.measurement import Bound
@@ -129,6 +130,22 @@ def test_the_highest_rate_that_was_allowed_gives_at_least():
     result = measured(Balancer(places=100_000), max_cps=500.0)
     assert metrics(result)["burst rate"].bound is Bound.AT_LEAST
     assert result.verdict.limit is Pinch.SEARCH_MAXIMUM
+
+
+@pytest.mark.parametrize(
+    ("answered", "arrived", "told"),
+    [
+        (20, 20, []),
+        (0, 20, ["no time stamps: none of 20 SYNs was answered with one"]),
+        (20, 0, ["no time stamps: none of 20 SYNs at the backends had one"]),
+    ],
+)
+def test_time_stamps_that_a_device_does_not_send_are_warned_of(answered, arrived, told):
+    account = Opener(Balancer()).open("search", Load(20, 100.0, 1, 1.0)).seen.account
+    client = structs.replace(account.client, established=20, stamped=answered)
+    server = Server((Backend(20, 20, stamped=arrived), Backend(0, 0)))
+    accounts = [structs.replace(account, client=client, server=server)]
+    assert [warning.text for warning in unstamped(accounts)] == told
 
 
 def test_a_device_that_bears_no_rate_has_none_and_a_warning_says_so():

@@ -317,8 +317,19 @@ def test_answers_have_units_and_several_segments_are_of_tcp_and_through_the_devi
         assert "connections.answer_bytes: expected at most 1,440 with service." in words
 
 
+STAMPED = ("port = 80\n", "port = 80\ntimestamps = true\n")
+
+
+def test_time_stamps_take_room_from_requests_and_from_answers_of_one_segment():
+    assert read(STAMPED).service.timestamps and not read().service.timestamps
+    for key in ("request_bytes", "answer_bytes"):
+        asking = ('"verify"\n', f'"connections"\n[connections]\n{key} = 1429\n')
+        changes = [*DIRECT, ("port = 8080\n", "")] if key == "answer_bytes" else []
+        assert f"connections.{key}: expected at most 1,428 with service." in problem(*changes, STAMPED, asking)
+
+
 @pytest.mark.parametrize(
-    ("key", "why"), [('protocol = "udp"', 'write service.transport = "udp"'), ("tls = true", "has no TLS")]
+    ("key", "why"), [('protocol = "udp"', 'write service.transport = "udp"'), ("tls = true", "has no TLS"), ("tcp_tw_reuse = 1", "key of [dut]")]
 )
 def test_what_the_engine_does_not_speak_is_refused_with_the_reason(key, why):
     message = problem(("port = 80\n", f"port = 80\n{key}\n"))
@@ -421,6 +432,17 @@ def test_what_kernel_sockets_cannot_do_with_a_service_is_refused(change, words):
 def test_kernel_sockets_of_a_service_are_of_ipv4_and_answer_through_the_device():
     assert 'service.address: expected IPv4 on both sides with measure = "rr"' in problem(SOCKETS[0], *V6)
     assert 'service.mode: expected another with measure = "rr"' in problem(SOCKETS[0], *DIRECT, ("port = 8080\n", ""))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ([*SOCKETS], 'service.timestamps: expected false with measure = "rr", whose kernel sockets have them'),
+        ([('"verify"\n', '"load"\n')], 'service.timestamps: expected false with measure = "load", whose frames'),
+    ],
+)
+def test_time_stamps_are_asked_for_where_the_engine_opens_the_connections(changes, words):
+    assert words in problem(STAMPED, *changes)
 
 
 def test_without_a_service_kernel_sockets_are_between_hosts_that_are_named():

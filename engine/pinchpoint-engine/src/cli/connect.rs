@@ -9,6 +9,7 @@ use pinchpoint_port::Port;
 use pinchpoint_wire::ethernet::Mac;
 use pinchpoint_worker::WorkerPort;
 use pinchpoint_workload::connections::end::End;
+use pinchpoint_workload::connections::options::StampClock;
 use pinchpoint_workload::connections::parts::Part;
 use pinchpoint_workload::connections::plan::{Plan, mix};
 use pinchpoint_workload::connections::samples::Samples;
@@ -18,6 +19,7 @@ use pinchpoint_workload::connections::timers::Retry;
 use pinchpoint_workload::connections::work::{ClientEnd, Connections};
 use std::fs::File;
 use std::sync::mpsc::channel;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A reply that does not fit is lost, as in a device: nothing waits for it.
 const REPLY_TIMEOUT_NS: u64 = 0;
@@ -43,6 +45,7 @@ pub(super) fn connect(args: &ConnectArgs, out: &mut File) -> Result<u8, Failure>
     let direct = direct(args)?;
     let closes_after = (args.close == Closer::Backend).then_some(args.requests);
     let first_seq = args.sequence.map(|(_, servers)| servers);
+    let clock = clock(&args.servers);
     let servers = servers(&args.servers, first_seq, direct, closes_after, args.retry)?;
     let (to, samples) = channel();
     let (by_tuple, in_order, lead_ns) = (args.by_tuple, args.order, args.lead);
@@ -58,6 +61,7 @@ pub(super) fn connect(args: &ConnectArgs, out: &mut File) -> Result<u8, Failure>
                 .by_tuple(by_tuple)
                 .in_order(in_order)
                 .with_lead(lead_ns)
+                .with_stamps(clock)
                 .with_answers(answer_len);
             let client = match part {
                 Some(part) => client.with_part(part),
@@ -103,6 +107,13 @@ pub(super) fn serve(args: &ServeArgs, out: &mut File) -> Result<u8, Failure> {
 fn cores<'a>(several: Option<&'a CoreList>, args: &'a StandingArgs) -> &'a [usize] {
     let single = || args.core.as_slice();
     several.map_or_else(single, |cores| cores.0.as_slice())
+}
+
+/// Of the time stamps, which rise from one run to the next.
+fn clock(args: &ServerArgs) -> Option<StampClock> {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+    let base = since_1970.unwrap_or_default().as_millis() as u32;
+    args.timestamps.then(|| StampClock::new(base))
 }
 
 /// What each core has of the connections; none where there is one core.
@@ -203,12 +214,14 @@ fn servers(
         )));
     }
     let (answer_len, mac, down) = (args.answer_size, args.server_mac, args.backend_down.clone());
+    let clock = clock(args);
     let make = move |port: &WorkerPort| {
         let own = mac.or_else(|| port.port.mac()).unwrap_or(SERVER_MAC);
         // Sequence numbers shall differ from one start to the next, not be secret.
         let key = mix(u64::from(std::process::id()));
         let server = Server::new(&backends, own, answer_len, key).with_first_seq(first_seq);
-        let server = server.with_close(closes_after).with_retry(retry);
+        let server = server.with_close(closes_after).with_stamps(clock);
+        let server = server.with_retry(retry);
         server.with_outages(down.clone()).with_direct(direct)
     };
     Ok((!args.backend.is_empty()).then_some(make))

@@ -47,6 +47,8 @@ struct ClientTold {
     opened: u64,
     shortfall: u64,
     established: u64,
+    /// Of these, whose SYN's answer had a time stamp; 0 without --timestamps.
+    stamped: u64,
     answered: u64,
     completed: u64,
     refused: u64,
@@ -110,6 +112,8 @@ struct BackendTold {
     down: u64,
     /// Segments of answers that it sent again.
     retransmitted: u64,
+    /// SYNs with a time stamp.
+    stamped: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -219,6 +223,7 @@ impl ClientTold {
             opened,
             shortfall,
             established,
+            stamped,
             answered,
             completed,
             refused,
@@ -247,6 +252,7 @@ impl ClientTold {
             opened,
             shortfall,
             established,
+            stamped,
             answered,
             completed,
             refused,
@@ -306,6 +312,7 @@ impl ClientTold {
             ("foreign segments", self.foreign),
             ("answers with a wrong payload", self.wrong_payload),
             ("answers of another backend", self.wrong_backend),
+            ("SYNs answered with a time stamp", self.stamped),
             ("answers with the right TOA", self.toa_right),
             ("answers with a wrong TOA", self.toa_wrong),
         ] {
@@ -392,6 +399,7 @@ impl ServerTold {
                     toa: one.toa,
                     down: one.down,
                     retransmitted: one.retransmitted,
+                    stamped: one.stamped,
                 })
                 .collect(),
             elsewhere: strays.elsewhere,

@@ -12,7 +12,7 @@ use pinchpoint_workload::connections::outages::Outage;
 use pinchpoint_workload::connections::payload::{ANSWER_LEN, REQUEST_LEN};
 use pinchpoint_workload::connections::plan::{MOST_SENT, Mix, Plan, Requests, mix};
 use pinchpoint_workload::connections::schedule::Schedule;
-use pinchpoint_workload::connections::segment::MSS;
+use pinchpoint_workload::connections::segment::{MSS, STAMPED_MSS};
 use pinchpoint_workload::connections::timers::Retry;
 use pinchpoint_workload::connections::work::NextHop;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -53,10 +53,9 @@ Exit status otherwise: 2 bad command line, 3 a port could not be opened.";
 
 /// An MTU of 1,500 without the headers.
 const MOST_BYTES: u64 = 1460;
-const MOST_BYTES_V6: u64 = 1440;
 /// An object of 1 MiB.
 const MOST_ANSWER: u64 = 1 << 20;
-/// The most connections of which the state is kept: 16 MiB, or 512 MiB with --hold or --retry.
+/// The most connections of which the state is kept: 16 MiB, or 768 MiB with --hold or --retry.
 const MOST_OUTSTANDING: f64 = 67_108_864.0;
 const SECOND_NS: f64 = 1e9;
 const LEAST_SAMPLED_NS: u64 = 10_000_000;
@@ -198,6 +197,9 @@ pub struct ServerArgs {
     /// Bytes of an answer; more than 1,440 are several segments
     #[arg(long, value_name = "BYTES", default_value = "64", value_parser = answer_len)]
     pub answer_size: u32,
+    /// Segments have time stamps (RFC 7323), as most kernels' do; a backend's only where those that it answers have
+    #[arg(long)]
+    pub timestamps: bool,
     /// A backend, by its number, that is down for some time: it answers nothing, or everything by a reset.
     /// Times count from the first connection; may be repeated
     #[arg(long, value_name = "N@FROM-[UNTIL][:reset]", value_parser = outage)]
@@ -221,23 +223,33 @@ impl ConnectArgs {
                 clients.first, to
             )));
         }
-        let most = most_bytes(to.ip());
-        if u64::from(self.request_size) > most {
+        let (most, over) = match (to.is_ipv4(), self.servers.timestamps) {
+            (_, true) => (STAMPED_MSS, "with --timestamps"),
+            (false, _) => (MSS, "over IPv6"),
+            _ => (MOST_BYTES as u32, "in a segment"),
+        };
+        if self.request_size > most {
             return Err(Failure::usage(format!(
-                "--request-size {}: expected at most {most} over IPv6",
+                "--request-size {}: expected at most {most} {over}",
                 self.request_size
             )));
         }
-        let asks_more = self.requests > 1 || self.hold > 0 || self.sequence.is_some();
+        let has_tcp = self.sequence.is_some() || self.servers.timestamps;
+        let asks_more = self.requests > 1 || self.hold > 0 || has_tcp;
         if self.work.is_datagrams() && (asks_more || self.close == Closer::Backend) {
             return Err(Failure::usage(
-                "--work udp: one request each; leave out --requests, --hold, --sequence and --close",
+                "--work udp: one request each; leave out --requests, --hold, --sequence, --timestamps and --close",
             ));
         }
         let is_whole = self.work.is_datagrams() || self.direct_return;
-        if is_whole && self.servers.answer_size > MSS {
+        let longest = if self.servers.timestamps {
+            STAMPED_MSS
+        } else {
+            MSS
+        };
+        if is_whole && self.servers.answer_size > longest {
             return Err(Failure::usage(format!(
-                "--answer-size {}: expected at most {MSS} with --work udp and --direct-return",
+                "--answer-size {}: expected at most {longest} with --work udp and --direct-return",
                 self.servers.answer_size
             )));
         }
@@ -340,14 +352,6 @@ fn default_clients(service: IpAddr) -> Addresses {
         IpAddr::V6(_) => Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1).into(),
     };
     Addresses { first, count: 1 }
-}
-
-fn most_bytes(ip: IpAddr) -> u64 {
-    if ip.is_ipv4() {
-        MOST_BYTES
-    } else {
-        MOST_BYTES_V6
-    }
 }
 
 fn next_hop(text: &str) -> Result<NextHop, String> {

@@ -1,7 +1,7 @@
 //! Times and sources as `connect` and `serve` print them.
 
 use pinchpoint_traffic::latency::LatencyRecorder;
-use pinchpoint_workload::connections::server::Sources;
+use pinchpoint_workload::connections::sources::Sources;
 use serde::Serialize;
 use std::net::IpAddr;
 

@@ -1,7 +1,7 @@
 //! Which backend answered the connections, and from where it saw them.
 
 use super::payload::{Answer, NOBODY};
-use super::server::Sources;
+use super::sources::Sources;
 
 /// Backends that are counted one by one.
 pub const MOST_BACKENDS: usize = 256;

@@ -4,6 +4,7 @@ mod closing;
 mod cores;
 mod datagram;
 mod download;
+mod stamps;
 mod timed;
 
 use super::answered::Answered;
@@ -20,6 +21,7 @@ use super::timers::{Timer, timers};
 use download::Downloads;
 use pinchpoint_traffic::pace::Pace;
 use pinchpoint_wire::ethernet::Mac;
+use stamps::stamped;
 
 /// The client's end.
 #[derive(Debug, Clone)]
@@ -61,7 +63,11 @@ impl Client {
     pub fn new(plan: Plan, schedule: Schedule, macs: (Mac, Mac), start_ns: u64) -> Self {
         let timers = timers(schedule.hold_ns, schedule.retry);
         Self {
-            sender: Sender { plan, macs },
+            sender: Sender {
+                plan,
+                macs,
+                clock: None,
+            },
             schedule,
             start_ns,
             outstanding: Outstanding::new(schedule.outstanding(), !timers.is_empty()),
@@ -132,6 +138,7 @@ impl Client {
     /// Ends what has lasted too long; returns how many connections are to be opened now.
     #[inline(always)]
     pub fn due(&mut self, now_ns: u64) -> u64 {
+        self.set_clock(now_ns);
         self.expire(now_ns);
         let Some(passed_ns) = now_ns.checked_sub(self.start_ns) else {
             return 0;
@@ -193,6 +200,12 @@ impl Client {
     /// A segment came; what is to be sent back.
     #[inline]
     pub fn react(&mut self, segment: &Incoming<'_>, now_ns: u64) -> Option<Outgoing> {
+        let reply = self.reply(segment, now_ns)?;
+        Some(stamped(reply, self.heard(segment)))
+    }
+
+    #[inline(always)]
+    fn reply(&mut self, segment: &Incoming<'_>, now_ns: u64) -> Option<Outgoing> {
         let Some((place, sent)) = self.find(segment) else {
             return self.on_foreign(segment);
         };
@@ -260,14 +273,6 @@ impl Client {
         }
     }
 
-    /// The device knows an earlier connection of this tuple: a reset ends that, and a
-    /// repeated SYN is new.
-    fn on_stale(&mut self, segment: &Incoming<'_>, place: Place) -> Outgoing {
-        self.counts.stale += 1;
-        self.sender
-            .segment(place, segment.ack, 0, RST, Content::Nothing)
-    }
-
     fn acknowledge(&self, arrived: &Arrived<'_, '_>) -> Outgoing {
         let &Arrived { segment, place, .. } = arrived;
         self.sender
@@ -291,6 +296,7 @@ impl Client {
         }
         let n = place.n;
         self.counts.established += 1;
+        self.counts.stamped += u64::from(self.heard(segment) != 0);
         self.times.connect.record(n, self.planned_ns(n), now_ns);
         let work = self.sender.plan.work(n);
         if work == Work::Request {
@@ -317,6 +323,7 @@ impl Client {
             place.n,
             Progress {
                 received,
+                heard: self.heard(segment),
                 ..Progress::default()
             },
         );
@@ -392,6 +399,7 @@ impl Client {
             received,
             answers,
             backend,
+            heard: self.heard(segment),
         };
         self.outstanding.note(n, progress);
         if let Some(answer) = answer.filter(|_| answers == 1) {

@@ -13,6 +13,8 @@ pub struct Counts {
     pub shortfall: u64,
     /// Whose SYN was answered by a SYN.
     pub established: u64,
+    /// Of these, whose SYN's answer had a time stamp.
+    pub stamped: u64,
     /// Whose last answer came.
     pub answered: u64,
     /// That went as they should, to the end.
@@ -69,6 +71,7 @@ impl Counts {
             opened,
             shortfall,
             established,
+            stamped,
             answered,
             completed,
             refused,
@@ -93,6 +96,7 @@ impl Counts {
         self.opened += opened;
         self.shortfall += shortfall;
         self.established += established;
+        self.stamped += stamped;
         self.answered += answered;
         self.completed += completed;
         self.refused += refused;

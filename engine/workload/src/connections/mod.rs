@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`plan`] | connection number *n*: its tuple, its first sequence number, its time |
 //! | [`end`] | an address and a port |
-//! | [`segment`], [`payload`] | segments and what they carry, read and written |
+//! | [`segment`], [`options`], [`payload`] | segments, their options and what they carry, read and written |
 //! | [`schedule`] | when each is due |
 //! | [`sender`] | the segments that a client sends of it |
 //! | [`outstanding`] | two bits for each connection that has not ended |
@@ -16,6 +16,7 @@
 //! | `proxied` | the header in which a proxy tells a backend its client |
 //! | `reuse` | whether a backend cannot tell two of them apart |
 //! | [`server`] | answers every segment from the segment alone |
+//! | [`sources`] | how many segments came from each address |
 //! | [`parts`] | the connections of one client on several cores |
 //! | [`outages`] | when backends are down |
 //! | [`samples`] | counts at regular times |
@@ -27,7 +28,7 @@
 //! of the client. All else crosses in the payload.
 //!
 //! It is not a TCP for general use: a request is one segment, there is no window scale and
-//! no selective acknowledgment. The server never repeats an answer of one segment; the
+//! no selective acknowledgment; time stamps are sent where they are asked for, and not judged. The server never repeats an answer of one segment; the
 //! client repeats segments only with `--retry`. A lost segment that is not repeated ends
 //! its connection by time-out, at the stage that lost it. Longer answers are segments within
 //! the client's window, which the server repeats after a time-out; of congestion control they
@@ -37,6 +38,7 @@ mod account;
 pub mod answered;
 pub mod client;
 pub mod counts;
+pub mod options;
 pub mod order;
 pub mod outages;
 pub mod outstanding;
@@ -50,6 +52,7 @@ pub mod schedule;
 pub mod segment;
 pub mod sender;
 pub mod server;
+pub mod sources;
 pub mod timers;
 pub mod work;
 

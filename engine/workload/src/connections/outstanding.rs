@@ -1,4 +1,4 @@
-//! How far each connection has come that has not ended: two bits each, and eight bytes
+//! How far each connection has come that has not ended: two bits each, and twelve bytes
 //! more where something is sent that no segment asks for.
 
 use super::payload::NOBODY;
@@ -26,6 +26,8 @@ pub struct Progress {
     pub answers: u16,
     /// Who gave the last of them, or [`NOBODY`].
     pub backend: u16,
+    /// The other side's latest time stamp; 0: it has none.
+    pub heard: u32,
 }
 
 impl Default for Progress {
@@ -34,6 +36,7 @@ impl Default for Progress {
             received: 0,
             answers: 0,
             backend: NOBODY,
+            heard: 0,
         }
     }
 }

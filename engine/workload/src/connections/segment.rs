@@ -1,11 +1,12 @@
 //! One TCP segment, or a datagram of ours, over IPv4 or IPv6 in an Ethernet frame, read and written.
 
 use super::end::End;
+use super::options::{self, MOST_LEN, STAMP_LEN, Stamp};
 use super::payload::{self, Answer, Request};
 use pinchpoint_wire::checksum::Address;
 use pinchpoint_wire::ethernet::{self, Frame, Mac};
 use pinchpoint_wire::{FCS_LEN, ipv4, ipv6, tcp, udp};
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv4Addr;
 
 /// The sender will send no more.
 pub const FIN: u16 = 0x01;
@@ -23,20 +24,15 @@ pub const DATAGRAM: u16 = 0x8000;
 
 /// Bytes of an answer that a segment carries where there are more: a device may exchange IPv4 for IPv6.
 pub const MSS: u32 = 1440;
+/// The same with a time stamp, which a segment's size includes (RFC 9293 section 3.7.1).
+pub const STAMPED_MSS: u32 = MSS - STAMP_LEN as u32;
 
 const MIN_FRAME: usize = 64 - FCS_LEN;
-/// Maximum segment size 1,460, and 1,440 over IPv6 (RFC 9293 section 3.7.1).
-const MSS_V4: [u8; 4] = [2, 4, 0x05, 0xb4];
-const MSS_V6: [u8; 4] = [2, 4, 0x05, 0xa0];
 const TTL: u8 = 64;
 /// What all segments over IPv4 begin with.
 const IPV4: ipv4::Template = ipv4::Template::new(TTL, ipv4::PROTOCOL_TCP);
 const IPV4_UDP: ipv4::Template = ipv4::Template::new(TTL, ipv4::PROTOCOL_UDP);
 const WINDOW: u16 = 0xffff;
-/// The TCP option in which a full-NAT balancer tells a backend the client's address.
-const TOA: u8 = 254;
-const TOA_V4_LEN: u8 = 8;
-const TOA_V6_LEN: u8 = 20;
 
 /// Why a frame is no segment that can be judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,6 +102,8 @@ pub struct Outgoing {
     pub ack: u32,
     /// Control bits; a SYN has the option MSS.
     pub flags: u16,
+    /// Its time stamp; a reset has none.
+    pub stamp: Option<Stamp>,
     /// What follows the header.
     pub content: Content,
 }
@@ -239,23 +237,13 @@ impl<'a> Incoming<'a> {
 
     /// The address in its TOA option; none if it has none or the options are malformed.
     pub fn toa(&self) -> Option<End> {
-        let mut rest = self.options;
-        loop {
-            match *rest {
-                [] | [0, ..] => return None,
-                [1, ref after @ ..] => rest = after,
-                [TOA, TOA_V4_LEN, a, b, ref address @ ..] => {
-                    let address = Ipv4Addr::from(*address.first_chunk::<4>()?);
-                    return Some(End::new(address, u16::from_be_bytes([a, b])));
-                }
-                [TOA, TOA_V6_LEN, a, b, ref address @ ..] => {
-                    let address = Ipv6Addr::from(*address.first_chunk::<16>()?);
-                    return Some(End::new(address, u16::from_be_bytes([a, b])));
-                }
-                [_, len, ..] if len >= 2 => rest = rest.get(usize::from(len)..)?,
-                _ => return None,
-            }
-        }
+        options::toa(self.options)
+    }
+
+    /// Its time stamp; none if it has none or the options are malformed.
+    #[inline(always)]
+    pub fn stamp(&self) -> Option<Stamp> {
+        options::stamp(self.options)
     }
 }
 
@@ -272,12 +260,13 @@ impl Outgoing {
     }
 
     #[inline(always)]
-    fn options(&self) -> &'static [u8] {
-        match self.flags & SYN {
-            0 => &[],
-            _ if self.src.v4().is_some() => &MSS_V4,
-            _ => &MSS_V6,
-        }
+    fn is_syn(&self) -> bool {
+        self.flags & SYN != 0
+    }
+
+    #[inline(always)]
+    fn stamp(&self) -> Option<Stamp> {
+        self.stamp.filter(|_| self.flags & RST == 0)
     }
 
     #[inline(always)]
@@ -293,7 +282,7 @@ impl Outgoing {
         let header = if self.is_datagram() {
             udp::HEADER_LEN
         } else {
-            tcp::HEADER_LEN + self.options().len()
+            tcp::HEADER_LEN + options::len(self.is_syn(), self.stamp())
         };
         header + self.content_len()
     }
@@ -371,12 +360,14 @@ impl Outgoing {
 
     #[inline(always)]
     fn write_segment<A: Address>(&self, (src, dst): (A, A), out: &mut [u8]) {
-        let options = self.options();
         let (segment, padding) = out.split_at_mut(self.segment_len());
         padding.fill(0);
         if self.is_datagram() {
             return self.write_datagram((src, dst), segment);
         }
+        let (is_syn, stamp, mut room) = (self.is_syn(), self.stamp(), [0; MOST_LEN]);
+        options::write(is_syn, self.src.v4().is_some(), stamp, &mut room);
+        let options = &room[..options::len(is_syn, stamp)];
         let sum = self.write_content(&mut segment[tcp::HEADER_LEN + options.len()..]);
         let header = tcp::Header {
             src: self.src.port,

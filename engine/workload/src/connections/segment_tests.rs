@@ -55,6 +55,7 @@ fn a_repeated_fin_is_acknowledged_after_the_end() {
         seq: 900,
         ack: syn.wrapping_add(1 + 64 + 1),
         flags: FIN | ACK,
+        stamp: None,
         content: Content::Nothing,
     };
     let frame = written(&fin);

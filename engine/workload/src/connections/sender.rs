@@ -1,5 +1,6 @@
 //! The segments that a client sends of a connection.
 
+use super::options::StampClock;
 use super::payload::{NOBODY, Request};
 use super::plan::{Place, Plan};
 use super::segment::{ACK, Content, DATAGRAM, FIN, Outgoing, PSH, SYN};
@@ -13,6 +14,8 @@ pub struct Sender {
     pub plan: Plan,
     /// The client's Ethernet address and that of its next hop.
     pub macs: (Mac, Mac),
+    /// Of the time stamps; none: segments have none.
+    pub clock: Option<StampClock>,
 }
 
 impl Sender {
@@ -81,6 +84,7 @@ impl Sender {
             seq,
             ack,
             flags,
+            stamp: self.clock.map(|clock| clock.stamp(0)),
             content,
         }
     }

@@ -5,67 +5,21 @@
 
 mod transfer;
 
-use super::end::{End, MOST_SOURCES, bits, ip};
+use super::end::{End, bits};
+use super::options::StampClock;
 use super::outages::{Manner, Outage, Outages};
 use super::payload::{Answer, Request};
 use super::plan::mix;
 use super::proxied::{self, Told};
-use super::segment::{ACK, Content, DATAGRAM, FIN, Incoming, MSS, Outgoing, PSH, RST, SYN};
+use super::segment::{
+    ACK, Content, DATAGRAM, FIN, Incoming, MSS, Outgoing, PSH, RST, STAMPED_MSS, SYN,
+};
+use super::sources::Sources;
 use foldhash::fast::RandomState;
 use pinchpoint_wire::ethernet::Mac;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use transfer::{Said, Transfers};
-
-/// Segments by source address.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Sources {
-    /// The first address and its count. Often it is the only one: it is not hashed.
-    first: Option<(u128, u64)>,
-    by_address: HashMap<u128, u64, RandomState>,
-    /// Of addresses beyond [`MOST_SOURCES`].
-    pub others: u64,
-}
-
-impl Sources {
-    /// One more of `address`, as in an [`End`].
-    #[inline]
-    pub fn add(&mut self, address: u128) {
-        self.add_many(address, 1);
-    }
-
-    #[inline(always)]
-    fn add_many(&mut self, address: u128, more: u64) {
-        let (first, count) = self.first.get_or_insert((address, 0));
-        if *first == address {
-            *count += more;
-        } else if let Some(count) = self.by_address.get_mut(&address) {
-            *count += more;
-        } else if self.by_address.len() + 1 < MOST_SOURCES {
-            self.by_address.insert(address, more);
-        } else {
-            self.others += more;
-        }
-    }
-
-    /// Adds those that another core has seen.
-    pub fn merge(&mut self, other: &Self) {
-        let rest = other.by_address.iter().map(|(&bits, &count)| (bits, count));
-        for (address, count) in other.first.into_iter().chain(rest) {
-            self.add_many(address, count);
-        }
-        self.others += other.others;
-    }
-
-    /// The addresses with their counts, in order.
-    pub fn sorted(&self) -> Vec<(IpAddr, u64)> {
-        let others = self.by_address.iter().map(|(&bits, &count)| (bits, count));
-        let all = self.first.into_iter().chain(others);
-        let mut all: Vec<_> = all.map(|(bits, count)| (ip(bits), count)).collect();
-        all.sort_unstable();
-        all
-    }
-}
 
 /// What one backend did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -86,6 +40,8 @@ pub struct Backend {
     pub down: u64,
     /// Segments of answers that it sent again.
     pub retransmitted: u64,
+    /// SYNs with a time stamp.
+    pub stamped: u64,
 }
 
 /// What was for no backend, or for none of its connections.
@@ -112,6 +68,7 @@ impl Backend {
             toa,
             down,
             retransmitted,
+            stamped,
         } = other;
         self.syns += syns;
         self.requests += requests;
@@ -121,6 +78,7 @@ impl Backend {
         self.toa += toa;
         self.down += down;
         self.retransmitted += retransmitted;
+        self.stamped += stamped;
     }
 }
 
@@ -153,6 +111,8 @@ pub struct Server {
     closes_after: Option<u32>,
     /// Of every connection, in the place of a hash.
     same_first_seq: Option<u32>,
+    /// Of the time stamps that answer others; none: segments have none.
+    clock: Option<StampClock>,
     /// With direct return: the service, to which segments go on after a device has passed them on.
     direct: Option<End>,
     backends: Vec<Backend>,
@@ -176,6 +136,7 @@ impl Server {
             key,
             closes_after: None,
             same_first_seq: None,
+            clock: None,
             direct: None,
             backends: vec![Backend::default(); backends.len()],
             outages: Outages::default(),
@@ -191,6 +152,18 @@ impl Server {
     pub fn with_first_seq(self, same: Option<u32>) -> Self {
         Self {
             same_first_seq: same,
+            ..self
+        }
+    }
+
+    /// The same servers, which answer time stamps by those of `clock`; none: they have none.
+    #[must_use]
+    pub fn with_stamps(self, clock: Option<StampClock>) -> Self {
+        let most = clock.map_or(MSS, |_| STAMPED_MSS);
+        let is_long = self.answer_len > most;
+        Self {
+            clock,
+            transfers: (self.transfers).or_else(|| is_long.then(|| Box::new(Transfers::new()))),
             ..self
         }
     }
@@ -314,6 +287,7 @@ impl Server {
         let first = (self.same_first_seq).unwrap_or_else(|| first_seq(segment, self.key));
         if segment.has(SYN) {
             backend.syns += 1;
+            backend.stamped += u64::from(segment.stamp().is_some());
             self.sources.add(segment.src.bits);
             self.transfers
                 .iter_mut()
@@ -433,6 +407,9 @@ impl Server {
             seq,
             ack: to.end(),
             flags,
+            stamp: self
+                .clock
+                .and_then(|clock| Some(clock.stamp(to.stamp()?.value))),
             content,
         }
     }
@@ -456,42 +433,4 @@ fn first_seq(segment: &Incoming<'_>, key: u64) -> u32 {
         (end.bits >> 64) as u64 ^ (end.bits as u64).rotate_left(16) ^ u64::from(end.port)
     };
     mix(mix(folded(segment.src) ^ key) ^ folded(segment.dst)) as u32
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::net::Ipv4Addr;
-
-    #[test]
-    fn sources_of_two_cores_are_counted_together() {
-        let bits = |n: u32| End::new(Ipv4Addr::from_bits(n), 0).bits;
-        let of = |all: &[u32]| {
-            let mut sources = Sources::default();
-            for &n in all {
-                sources.add(bits(n));
-            }
-            sources
-        };
-        let mut one = of(&[1, 2, 2]);
-        one.merge(&of(&[2, 3, 1]));
-        let counts: Vec<u64> = one.sorted().iter().map(|&(_, count)| count).collect();
-        assert_eq!(counts, [2, 3, 1]);
-        let mut none = Sources::default();
-        none.merge(&one);
-        assert_eq!(none.sorted(), one.sorted());
-    }
-
-    #[test]
-    fn sources_beyond_those_that_are_counted_one_by_one_are_others() {
-        let mut sources = Sources::default();
-        let bits = |n: u64| End::new(Ipv4Addr::from_bits(n as u32), 0).bits;
-        for n in (0..MOST_SOURCES as u64 + 5).chain([0, 1, 1]) {
-            sources.add(bits(n));
-        }
-        let sorted = sources.sorted();
-        assert_eq!((sorted.len(), sources.others), (MOST_SOURCES, 5));
-        let counts: Vec<u64> = sorted[..3].iter().map(|&(_, count)| count).collect();
-        assert_eq!(counts, [2, 3, 1]);
-    }
 }

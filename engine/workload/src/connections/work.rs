@@ -5,6 +5,7 @@ mod answers;
 
 use super::client::Client;
 use super::end::End;
+use super::options::StampClock;
 use super::parts::{Handed, Part};
 use super::plan::Plan;
 use super::samples::Samples;
@@ -46,6 +47,7 @@ pub struct ClientEnd {
     in_order: bool,
     lead_ns: u64,
     answer_len: u32,
+    clock: Option<StampClock>,
     /// Where other cores have connections of the same client.
     part: Option<Part>,
     asked_ns: u64,
@@ -117,6 +119,7 @@ impl ClientEnd {
             in_order: false,
             lead_ns: 0,
             answer_len: 0,
+            clock: None,
             part: None,
             asked_ns: 0,
             client: None,
@@ -159,7 +162,8 @@ impl ClientEnd {
         let ((next_hop, start_ns), phase) = begun.unwrap_or((at, 0.0));
         let macs = (self.own, next_hop);
         let client = Client::new(self.plan, self.schedule, macs, start_ns);
-        let mut client = client.in_phase(phase).with_answers(self.answer_len);
+        let client = client.in_phase(phase).with_stamps(self.clock);
+        let mut client = client.with_answers(self.answer_len);
         if self.by_tuple {
             client.remember_tuples();
         }

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 from pinchpoint.account.exhausted import Exhausted, exhausted
 from pinchpoint.dut.device import Keys
 from pinchpoint.dut.services import Doubling
-from pinchpoint.engine.connections import LEAST_BYTES, MOST_ANSWER, MOST_ASKED, MOST_BYTES, Load
+from pinchpoint.engine.connections import LEAST_BYTES, MOST_ANSWER, MOST_ASKED, MOST_BYTES, Account, Load
 from pinchpoint.host.priority import kept_off
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table
@@ -211,6 +211,8 @@ class _Measured:
         ended = self._ended(rates[0], usable)
         steady, why = self._steady(rates[0])
         sustained = self._sustained(rates, steady)
+        service = bench.scenario.service
+        is_stamped = service is not None and service.timestamps
         no_rate, times = all(rate.status is RateStatus.REFUSED for rate in rates), tuple[Metric, ...]()
         if near := self._at(rates[0]):
             note = f"since the connection was due, at {units.per_second(near.load.rate_cps)}"
@@ -224,7 +226,11 @@ class _Measured:
             threads=self._trials[-1].threads if self._trials else (),
             verdict=figures.verdict(rates[0], ended, steady, sustained, self._limits),
             traffic_s=self._opener.traffic_s,
-            warnings=(*_warnings(rates, asks), *([Warn.NO_COMPLETED_RATE.of(why)] if why else [])),
+            warnings=(
+                *_warnings(rates, asks),
+                *([Warn.NO_COMPLETED_RATE.of(why)] if why else []),
+                *(unstamped([load.seen.account for load in self._loads.values()]) if is_stamped else ()),
+            ),
             outcome=Outcome.FAILED if no_rate else Outcome.MEASURED,
             reason=rates[0].reason if no_rate else "",
             metrics=(*figures.metrics(rates, steady, sustained, ended.stage), *self._goodput(steady), *times),
@@ -431,6 +437,17 @@ def _figures(opened: Opened) -> tuple[Metric, ...]:
     again = opened.seen.account.retransmitted
     note = f"bytes of answers until the last; segments sent again: {again:,}"
     return (*figures, Metric("goodput", "bit/s", client.goodput_bps, note=note))
+
+
+def unstamped(accounts: Sequence[Account]) -> Iterator[ResultWarning]:
+    """That the device sends none of its clients, or backends, the time stamps that are asked for."""
+    clients = [account.client for account in accounts if account.client]
+    backends = [backend for account in accounts if account.server for backend in account.server.backends]
+    answered, syns = sum(client.established for client in clients), sum(backend.syns for backend in backends)
+    if answered and not any(client.stamped for client in clients):
+        yield Warn.NO_TIMESTAMPS.of(f"none of {units.counted(answered, 'SYN')} was answered with one")
+    if syns and not any(backend.stamped for backend in backends):
+        yield Warn.NO_TIMESTAMPS.of(f"none of {units.counted(syns, 'SYN')} at the backends had one")
 
 
 def _warnings(rates: Sequence[Rate], asks: Connections) -> Iterator[ResultWarning]:

@@ -2,9 +2,18 @@
 
 use super::{Arrived, Client};
 use crate::connections::outstanding::State;
-use crate::connections::segment::{FIN, Outgoing, RST};
+use crate::connections::plan::Place;
+use crate::connections::segment::{Content, FIN, Incoming, Outgoing, RST};
 
 impl Client {
+    /// The device knows an earlier connection of this tuple: a reset ends that, and a
+    /// repeated SYN is new.
+    pub(super) fn on_stale(&mut self, segment: &Incoming<'_>, place: Place) -> Outgoing {
+        self.counts.stale += 1;
+        self.sender
+            .segment(place, segment.ack, 0, RST, Content::Nothing)
+    }
+
     /// A repeated FIN is acknowledged, or a kernel would go on repeating it.
     pub(super) fn after_the_end(&mut self, arrived: &Arrived<'_, '_>) -> Option<Outgoing> {
         let most = self.sender.plan.most_sent();

@@ -7,7 +7,7 @@
 use super::{Arrived, Client};
 use crate::connections::outstanding::{Outstanding, Progress, State};
 use crate::connections::payload::Answer;
-use crate::connections::segment::{ACK, Content, Incoming, MSS, Outgoing, PSH};
+use crate::connections::segment::{ACK, Content, Incoming, MSS, Outgoing, PSH, STAMPED_MSS};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
@@ -29,10 +29,11 @@ struct Download {
 }
 
 impl Client {
-    /// The same client, whose answers have `len` bytes each.
+    /// The same client, whose answers have `len` bytes each; after [`with_stamps`](Self::with_stamps).
     #[must_use]
     pub fn with_answers(mut self, len: u32) -> Self {
-        if len > MSS && !self.sender.plan.mix.is_datagrams() {
+        let most = self.sender.clock.map_or(MSS, |_| STAMPED_MSS);
+        if len > most && !self.sender.plan.mix.is_datagrams() {
             let open = HashMap::default();
             self.downloads = Some(Box::new(Downloads { len, open }));
             self.outstanding = Outstanding::new(self.schedule.outstanding(), true);
@@ -137,7 +138,13 @@ impl Client {
             return Some(self.on_whole(arrived, known.answers + 1, download.head));
         }
         let received = segment.seq.wrapping_add(count as u32);
-        self.outstanding.note(n, Progress { received, ..known });
+        let heard = self.heard(segment);
+        let progress = Progress {
+            received,
+            heard,
+            ..known
+        };
+        self.outstanding.note(n, progress);
         download.owes = !download.owes && !segment.has(PSH);
         let owes = download.owes;
         self.keep_download(n, download);

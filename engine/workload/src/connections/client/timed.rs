@@ -1,6 +1,7 @@
 //! What a client does without being asked for.
 
 use super::Client;
+use super::stamps::stamped;
 use crate::connections::outstanding::{Progress, State};
 use crate::connections::segment::Outgoing;
 use crate::connections::timers::{Action, Timer};
@@ -82,11 +83,12 @@ impl Client {
             received,
             answers,
             backend,
+            heard,
         } = self.outstanding.progress(n);
         match (action, self.outstanding.state(n)) {
             (Action::RepeatSyn, _) => sender.syn(place),
-            (_, State::Answered) => sender.fin(place, received),
-            _ => sender.request(place, answers, backend, received),
+            (_, State::Answered) => stamped(sender.fin(place, received), heard),
+            _ => stamped(sender.request(place, answers, backend, received), heard),
         }
     }
 

@@ -9,7 +9,7 @@ use super::Server;
 use crate::connections::end::End;
 use crate::connections::payload::ANSWER_LEN;
 use crate::connections::plan::MOST_SENT;
-use crate::connections::segment::{ACK, Content, FIN, Incoming, MSS, Outgoing};
+use crate::connections::segment::{ACK, Content, FIN, Incoming, MSS, Outgoing, STAMPED_MSS};
 use crate::connections::timers::Retry;
 use foldhash::fast::RandomState;
 use std::collections::{HashMap, VecDeque};
@@ -83,12 +83,17 @@ impl Transfer {
         self.len + u32::from(self.whole.flags & FIN != 0)
     }
 
+    /// Bytes of the longest segment.
+    fn most(&self) -> u32 {
+        self.whole.stamp.map_or(MSS, |_| STAMPED_MSS)
+    }
+
     /// Bytes that the next segment may have; none if it has to wait.
     fn room(&self) -> Option<u32> {
         if self.next >= self.end() {
             return None;
         }
-        let left = self.len.saturating_sub(self.next).min(MSS);
+        let left = self.len.saturating_sub(self.next).min(self.most());
         let flying = self.next.saturating_sub(self.acknowledged);
         let free = self.window.min(self.offered).saturating_sub(flying);
         if free >= left {
@@ -218,6 +223,9 @@ impl Transfers {
         if offset == transfer.acknowledged {
             transfer.offered = segment.window.into();
         }
+        if let Some((own, heard)) = transfer.whole.stamp.as_mut().zip(segment.stamp()) {
+            own.echo = heard.value;
+        }
         if !transfer.is_ready && transfer.room().is_some() {
             transfer.is_ready = true;
             self.ready.push_back(ends);
@@ -278,6 +286,9 @@ impl Server {
         segment: &Incoming<'_>,
         now_ns: u64,
     ) -> Option<Outgoing> {
+        if let Some(clock) = &mut self.clock {
+            clock.set(now_ns);
+        }
         if let Some(transfers) = &mut self.transfers {
             (transfers.port, transfers.now_ns) = (port, now_ns);
         }
@@ -291,6 +302,7 @@ impl Server {
             return 0;
         };
         transfers.check(now_ns);
+        self.clock.iter_mut().for_each(|clock| clock.set(now_ns));
         let mut port = 0;
         while out.len() < most
             && let Some(&ends) = transfers.ready.front()
@@ -303,6 +315,8 @@ impl Server {
                     transfers.open.remove(&ends);
                 } else {
                     port = transfer.port;
+                    let own = transfer.whole.stamp.zip(self.clock);
+                    transfer.whole.stamp = own.map(|(own, clock)| clock.stamp(own.echo));
                     transfer.send(most, out);
                     if transfer.room().is_some() {
                         break;

@@ -1,6 +1,7 @@
-//! Answers of several segments.
+//! Answers of several segments, and time stamps.
 
 use super::{ClientEnd, Connections};
+use crate::connections::options::StampClock;
 use crate::connections::sender::Listed;
 use crate::connections::server::Server;
 use pinchpoint_port::{BURST, Port};
@@ -14,6 +15,12 @@ impl ClientEnd {
             answer_len: len,
             ..self
         }
+    }
+
+    /// The same client, whose segments have the time stamps of `clock`; none: they have none.
+    #[must_use]
+    pub fn with_stamps(self, clock: Option<StampClock>) -> Self {
+        Self { clock, ..self }
     }
 }
 
