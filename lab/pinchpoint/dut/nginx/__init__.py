@@ -120,11 +120,11 @@ class Status(Collector):
         Gauge `nginx/active`. Accepted and not handled: the worker had no place for it. What the page alone says is left
         out where no place is free for who asks for it.
         """
-        page = self._page()
+        # The logs first: while the page is waited for, what the load has left behind fails as well.
         for told in (failures(self._failures.more()), errors(self._errors.more())):
             self._logged.update(told)
         counters, gauges = dict(self._logged), dict[str, float]()
-        if page:
+        if page := self._page():
             counters["nginx/accepted"], counters["nginx/handled"], active = page
             gauges["nginx/active"] = float(active)
         return Snapshot(at_s, counters, gauges)
