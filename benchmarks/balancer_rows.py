@@ -18,6 +18,7 @@ from pathlib import Path
 
 import cpu
 import engine_rows
+import msgspec
 from contest import Aim, Contender, Contest, Line, Sample
 from cpu import CpuMeter
 from exhaustion_plants import FOUR, ONE, SCENARIO
@@ -27,16 +28,18 @@ from pinchpoint.bench.journal import machine_lock
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.services import served
 from pinchpoint.dut.setup import prepare
-from pinchpoint.engine.connections import Load
+from pinchpoint.engine.connections import Account, Load
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
+from pinchpoint.measure.connections.run import STEADY
 from pinchpoint.measure.connections.steady import settled
 from pinchpoint.measure.kernel_ends import kernel_ends
 from pinchpoint.measure.registry import measure_of
 from pinchpoint.measure.served import Opener
 from pinchpoint.measure.standing import Listener, Standing, Task, standing_bench
 from pinchpoint.model.errors import PinchpointError
+from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.scenario import Backend, Scenario
 from pinchpoint.model.trial import ThreadLoad
 from pinchpoint.scenario import parse
@@ -50,6 +53,7 @@ SEARCH_S = 8.0  # of traffic, in trials of half a second: no interval follows fr
 FAILING = 0.001  # of the connections, that may fail
 LEAST, MOST = 0.9, 1.3  # of the peer's rate
 COMPLETED = "completed rate"
+AS_WRK = 'closes = "backend"\ntimestamps = true'  # as kernels and the server before wrk do
 # Keys of [dut], of [service], and tables, by kind; a table of 65,536 places is as large as in the study.
 KINDS = {
     "haproxy": ("", "", ""),
@@ -81,26 +85,31 @@ def scenario(kind: str, seconds: float) -> Scenario:
     dut, service, more = KINDS[kind]
     tables = TABLE.format(failing=FAILING, search_s=SEARCH_S, steady_s=seconds) + more
     local = ONE if kind == "envoy" else FOUR
+    service = f"{AS_WRK}\n{service}"
     text = SCENARIO.format(measure="connections", kind=kind, dut=dut, local=local, service=service, tables=tables)
     return parse(text, f"{kind}.toml")
 
 
 @contextmanager
-def standing(wanted: Scenario) -> Iterator[Standing]:
+def standing(wanted: Scenario, task: Task | None = None) -> Iterator[Standing]:
     """A bench of it stands inside the block."""
     setup = prepare(wanted, Machines(Local()))
     with standing_bench(setup, Listener()), closing(setup.bench.open()) as live:
-        yield Standing(setup, live, [find_engine(Local())], Task(), time.monotonic())
+        yield Standing(setup, live, [find_engine(Local())], task or Task(), time.monotonic())
 
 
 def ours(kind: str, seconds: float, _bench: object) -> Sample:
     """The completed rate that the measure publishes. Raises RuntimeError where it publishes none."""
-    with standing(scenario(kind, seconds)) as bench:
+    loads = list[Measurement]()
+    with standing(scenario(kind, seconds), Task(keep_measurement=loads.append)) as bench:
         result = measure_of(bench.scenario).run(bench)
     completed = [metric.value for metric in result.metrics if metric.name == COMPLETED]
     if not completed:
         raise RuntimeError(result.reason or "; ".join(map(str, result.warnings)) or "it gave no completed rate")
-    return Sample(completed[0], notes=busiest(result.threads))
+    steady = [load for load in loads if load.account["phase"] == STEADY]
+    accounts = [msgspec.convert(load.account["engine"], Account).of_client() for load in steady]
+    frames = sum(frames_of(load.threads) for load in steady) / max(1, sum(client.completed for client in accounts))
+    return Sample(completed[0], notes={**busiest(result.threads), "frames each": frames})
 
 
 def one_load(kind: str, _bench: object) -> Sample:
@@ -141,7 +150,9 @@ def wrk(kind: str, seconds: float, folder: Path, _bench: object) -> Sample:
             time.sleep(seconds / 2)
         said = client_runs.ended(seconds + 20)
         threads = device_of(wanted).loads(bracket.close().flat(), seconds)
-    return Sample(told(said), meter.share, meter.kernel_share, busiest(threads))
+    answered = _ANSWERED.search(said)
+    frames = frames_of(threads) / max(1, int(answered[1])) if answered else 0.0
+    return Sample(told(said), meter.share, meter.kernel_share, {**busiest(threads), "frames each": frames})
 
 
 def server(stem: Path, backends: Sequence[Backend]) -> str:
@@ -166,6 +177,11 @@ def told(said: str) -> float:
     if refused := _REFUSED.search(said):  # the rate counts them, too
         raise RuntimeError(f"wrk says {refused[0]}")
     return float(rate[1])
+
+
+def frames_of(threads: Sequence[ThreadLoad]) -> float:
+    """That the balancer received."""
+    return sum(thread.received for thread in threads)
 
 
 def busiest(threads: Sequence[ThreadLoad]) -> dict[str, float]:
