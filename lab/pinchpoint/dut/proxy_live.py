@@ -206,7 +206,9 @@ class ProxyLive(softirq.KernelLive):
         overflows, failures = (f"{TCP_COUNTERS}{name}" for name in ("ListenOverflows", "AttemptFails"))
         return (
             # Ports in TIME_WAIT that may be used again occupy no place.
-            Limit(Resource.LOCAL_PORTS, places, held_s, f"{pool}{why}", "" if self._reuses else TCP_PORTS, self.no_port),
+            Limit(
+                Resource.LOCAL_PORTS, places, held_s, f"{pool}{why}", "" if self._reuses else TCP_PORTS, self.no_port
+            ),
             *tabled(self.table(), self.descriptors(), len(self.processes()), self.no_descriptor),
             Limit(Resource.ACCEPT_QUEUE, None, None, queues, refused=(overflows,)),  # a connection only passes it
             Limit(Resource.BACKEND, None, None, servers, refused=(failures, *self.no_answer)),

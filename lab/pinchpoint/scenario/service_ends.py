@@ -1,4 +1,4 @@
-"""Checks of a service whose ends are more than the engine's plain connections: kernel sockets, a header, tags."""
+"""Checks of a service whose ends are more than plain connections: kernel sockets, long answers, a header, tags."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -65,6 +65,29 @@ def _check_kernels(source: Source, service: Values, backends: Sequence[Element],
 def one_segment(service: Values) -> int:
     """Bytes of a request or an answer that are one segment: of either family, less a time stamp and its padding."""
     return 1440 - 12 * bool(service.get("timestamps"))
+
+
+def check_answers(source: Source, measure: str, tables: ByTable) -> None:
+    """Answers of several segments are sent by TCP, through the device; a request is one segment."""
+    service, asks = tables["service"], tables.get(measure, {})
+    answer, request = asks.get("answer_bytes", 0), asks.get("request_bytes", 0)
+    is_udp, most = service.get("transport") == Transport.UDP, one_segment(service)
+    if request > most:
+        source.mismatch((measure, "request_bytes"), f"at most {most:,} with service.timestamps = true", request)
+    if answer > most and (is_udp or service.get("mode") == Mode.DIRECT):
+        key = f'transport = "{Transport.UDP}"' if is_udp else f'mode = "{Mode.DIRECT}"'
+        source.mismatch((measure, "answer_bytes"), f"at most {most:,} with service.{key}", answer)
+
+
+def check_programs(source: Source, measure: str, service: Values) -> None:
+    """Real servers have addresses of IPv4, and their answers take the way back through the device."""
+    if service.get("mode") == Mode.DIRECT:
+        problem = f'expected false with mode = "{Mode.DIRECT}": real servers have no way to the client past the device'
+        source.problem((measure, "programs"), problem)
+    if is_v6(service):
+        source.problem((measure, "programs"), "expected false with a service of IPv6: the engine verifies it")
+    if service.get("proxy_protocol") is not None:
+        source.problem((measure, "programs"), "expected false with service.proxy_protocol: real servers read no header")
 
 
 def check_header(source: Source, measure: str, tables: ByTable) -> None:

@@ -32,11 +32,12 @@ from pinchpoint.model.scenario import (
 from pinchpoint.scenario.service_ends import (
     SOCKETS,
     ByTable,
+    check_answers,
     check_header,
+    check_programs,
     check_sockets,
     check_tags,
     is_v6,
-    one_segment,
 )
 
 SERVED: Final = tuple(measure.name for measure in measures.measures() if measure.is_served)
@@ -163,9 +164,6 @@ def check(source: Source, device: Device, tables: ByTable, arrays: Arrays) -> No
     check_tags(source, tables, arrays["port"])
     if measure in THROUGH and service.get("vlan") is not None:
         source.problem(("service", "vlan"), f'expected none with measure = "{measure}", whose frames have no tags')
-    if (measure in THROUGH or measure in SOCKETS) and service.get("timestamps"):
-        own = "whose frames have none" if measure in THROUGH else "whose kernel sockets have them by themselves"
-        source.problem(("service", "timestamps"), f'expected false with measure = "{measure}", {own}')
     if measure in THROUGH:
         _check_standing(source, device, measure, tables, arrays)
     _check_ports(source, service, arrays["port"])
@@ -175,12 +173,12 @@ def check(source: Source, device: Device, tables: ByTable, arrays: Arrays) -> No
     _check_local(source, service)
     _check_families(source, device, service, arrays["backend"])
     if tables.get(measure, {}).get("programs"):
-        _check_programs(source, measure, service)
+        check_programs(source, measure, service)
     if service.get("transport") == Transport.UDP:
         _check_datagrams(source, device, measure, tables)
     if mode == Mode.DIRECT:
         _check_direct(source, measure, tables, arrays["backend"])
-    _check_answers(source, measure, tables)
+    check_answers(source, measure, tables)
     _check_once(source, arrays["backend"])
     check_addresses(source, service, arrays["backend"])
 
@@ -200,6 +198,9 @@ def _check_beside(source: Source, measure: str, service: Values) -> None:
     if measure not in CHECKED and service.get("health_s") is not None:
         problem = f'expected none with measure = "{measure}": the device\'s own connections would be counted'
         source.problem(("service", "health_s"), problem)
+    if (measure in THROUGH or measure in SOCKETS) and service.get("timestamps"):
+        own = "whose frames have none" if measure in THROUGH else "whose kernel sockets have them by themselves"
+        source.problem(("service", "timestamps"), f'expected false with measure = "{measure}", {own}')
     if measure == "change" and service.get("scheduler") == Scheduler.SOURCE:
         problem = f'expected another scheduler with measure = "{measure}": shares of connections are not promised'
         source.problem(("service", "scheduler"), problem)
@@ -359,29 +360,6 @@ def _check_direct(source: Source, measure: str, tables: ByTable, backends: Seque
         modes = " or ".join(f'"{mode}"' for mode in Mode if mode is not Mode.DIRECT)
         why = f'measure = "{measure}", whose frames are all for one Ethernet address behind the device'
         source.mismatch(("service", "mode"), f"{modes} with {why}", Mode.DIRECT.value)
-
-
-def _check_answers(source: Source, measure: str, tables: ByTable) -> None:
-    """Answers of several segments are sent by TCP, through the device; a request is one segment."""
-    service, asks = tables["service"], tables.get(measure, {})
-    answer, request = asks.get("answer_bytes", 0), asks.get("request_bytes", 0)
-    is_udp, most = service.get("transport") == Transport.UDP, one_segment(service)
-    if request > most:
-        source.mismatch((measure, "request_bytes"), f"at most {most:,} with service.timestamps = true", request)
-    if answer > most and (is_udp or service.get("mode") == Mode.DIRECT):
-        key = f'transport = "{Transport.UDP}"' if is_udp else f'mode = "{Mode.DIRECT}"'
-        source.mismatch((measure, "answer_bytes"), f"at most {most:,} with service.{key}", answer)
-
-
-def _check_programs(source: Source, measure: str, service: Values) -> None:
-    """Real servers have addresses of IPv4, and their answers take the way back through the device."""
-    if service.get("mode") == Mode.DIRECT:
-        problem = f'expected false with mode = "{Mode.DIRECT}": real servers have no way to the client past the device'
-        source.problem((measure, "programs"), problem)
-    if is_v6(service):
-        source.problem((measure, "programs"), "expected false with a service of IPv6: the engine verifies it")
-    if service.get("proxy_protocol") is not None:
-        source.problem((measure, "programs"), "expected false with service.proxy_protocol: real servers read no header")
 
 
 def _check_standing(source: Source, device: Device, measure: str, tables: ByTable, arrays: Arrays) -> None:

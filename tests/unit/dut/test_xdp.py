@@ -11,7 +11,7 @@ from pinchpoint.dut import registry, xdp
 from pinchpoint.dut.device import Pages
 from pinchpoint.dut.places import Places
 from pinchpoint.host.local import Local
-from pinchpoint.model.errors import InputError
+from pinchpoint.model.errors import DutError, InputError
 from pinchpoint.model.limits import Resource
 
 PLACE = PurePosixPath("/run/pinchpoint/b1")
@@ -48,11 +48,49 @@ def test_a_program_of_the_user_s_is_attached_by_ip_and_its_maps_are_set():
     }
 
 
+def test_an_entry_may_be_the_index_of_a_port_s_interface():
+    own = bench(object="/tmp/lb.o", entries=(xdp.Entry("tx", "00000000", port="right"),))
+    program = own.resources(Pages(10, 10), ["engine"])[-1].argv
+    assert program[:2] == ("sh", "-c") and program[3:] == (own.places.dut_netns, "right", "tx", "00 00 00 00")
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("", "map[1]: expected value or port, found neither"),
+        ('value = "00"\nport = "left"', "map[1]: expected value or port, found both"),
+        ('port = "middle"', 'map[1].port: expected the name of a [[port]] (left, right), found "middle"'),
+        ('value = "0"', "map[1].value: expected bytes in hexadecimal digits"),
+    ],
+)
+def test_an_entry_has_one_value(value, words):
+    with pytest.raises(InputError) as caught:
+        scenario_of("xdp", more=f'[[map]]\nname = "m"\nkey = "00"\n{value}\n')
+    assert words in str(caught.value)
+
+
+def test_what_a_map_counts_is_the_sum_of_its_numbers_over_all_cpus():
+    ten = '["0x0a","0x00","0x00","0x00","0x01","0x00","0x00","0x00"]'
+    assert xdp.summed(f'[{{"key":["0x00"],"value":{ten},"formatted":{{"value":1}}}}]') == 10 + (1 << 32)
+    cpus = ",".join(f'{{"cpu":{cpu},"value":{ten}}}' for cpu in (0, 1))
+    assert xdp.summed(f'[{{"key":["0x00"],"values":[{cpus}]}}]') == 2 * (10 + (1 << 32))
+    for text in ('{"error":"no map"}', "", '[{"value":["10"]}]'):
+        with pytest.raises(DutError, match="bpftool prints"):
+            xdp.summed(text)
+
+
+def test_an_object_that_counts_is_in_the_way_of_frames():
+    places = registry.device("xdp").graph(bench(object="/tmp/lb.o", counter="sent").scenario).places
+    assert "xdp/port/{port}/balanced" in {counter for place in places for counter in place.entered}
+
+
 def test_without_an_object_there_are_no_maps_to_set_and_one_place():
     with pytest.raises(InputError, match=r"expected none without dut\.object"):
         scenario_of("xdp", more='[[map]]\nname = "m"\nkey = "00"\nvalue = "00"\n')
     with pytest.raises(InputError, match=r'dut\.attach: expected "generic" without dut\.object'):
         scenario_of("xdp", dut='attach = "native"')
+    with pytest.raises(InputError, match=r"dut\.counter: expected none without dut\.object"):
+        scenario_of("xdp", dut='counter = "m"')
     with pytest.raises(InputError, match=r"dut\.object"):
         scenario_of("xdp", dut='object = "/tmp/lb.o"')
 

@@ -329,7 +329,12 @@ def test_time_stamps_take_room_from_requests_and_from_answers_of_one_segment():
 
 
 @pytest.mark.parametrize(
-    ("key", "why"), [('protocol = "udp"', 'write service.transport = "udp"'), ("tls = true", "has no TLS"), ("tcp_tw_reuse = 1", "key of [dut]")]
+    ("key", "why"),
+    [
+        ('protocol = "udp"', 'write service.transport = "udp"'),
+        ("tls = true", "has no TLS"),
+        ("tcp_tw_reuse = 1", "key of [dut]"),
+    ],
 )
 def test_what_the_engine_does_not_speak_is_refused_with_the_reason(key, why):
     message = problem(("port = 80\n", f"port = 80\n{key}\n"))

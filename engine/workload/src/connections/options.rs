@@ -56,7 +56,7 @@ impl StampClock {
 }
 
 /// Options as they stand on the wire: each one's kind, and what follows its length. Ends at the first that does not fit.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Options<'a>(&'a [u8]);
 
 impl<'a> Iterator for Options<'a> {

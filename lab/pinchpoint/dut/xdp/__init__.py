@@ -15,7 +15,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -25,10 +25,11 @@ from pinchpoint.bench.resource import AnyResource, Command, Relay
 from pinchpoint.dut import addresses, attach, checks, softirq
 from pinchpoint.dut.device import Bench, Keys, Pages, RawScenario, Read, Types, dut_of, programs
 from pinchpoint.dut.services import Services, served
-from pinchpoint.host.interface import Host
+from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table, Unset
 from pinchpoint.keys.reader import Values
+from pinchpoint.model.errors import DutError
 from pinchpoint.model.hops import HopGraph, Place
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import DIRECT_MAC, Guest, Mode, Port, Scenario, Scheduler
@@ -39,6 +40,7 @@ PROCESS: Final = "xdp"
 COMMAND: Final = "balance-xdp"  # of the engine
 OWN_MAC: Final = "02:00:00:00:0a:01"  # from which frames leave to the backends
 _MOST_ENTRIES: Final = 4096
+_Octet = Annotated[str, msgspec.Meta(pattern="^0x[0-9a-f]{2}$")]
 
 
 class Attach(StrEnum):
@@ -51,19 +53,35 @@ class Attach(StrEnum):
 _WORDS: Final = {Attach.GENERIC: "xdpgeneric", Attach.NATIVE: "xdpdrv"}  # of ip-link(8)
 
 
+_INDEX: Final = """
+index=$(ip -n "$0" -o link show dev "$1" | cut -d: -f1) || exit
+bytes=$(printf %08x "$index" | sed 's/\\(..\\)\\(..\\)\\(..\\)\\(..\\)/\\4 \\3 \\2 \\1/')
+exec bpftool map update name "$2" key hex $3 value hex $bytes
+"""
+"""Sets an entry to the index of an interface, in little-endian order. Namespace, interface, map, key."""
+
+
 @dataclass(frozen=True)
 class Entry:
     """An entry of a map; bytes in hexadecimal digits."""
 
     name: str  # of the map
     key: str
-    value: str
+    value: str | None = None
+    port: str | None = None  # whose interface index is the value
 
-    @property
-    def argv(self) -> tuple[str, ...]:
-        """What sets it."""
-        key, value = ([text[at : at + 2] for at in range(0, len(text), 2)] for text in (self.key, self.value))
-        return ("bpftool", "map", "update", "name", self.name, "key", "hex", *key, "value", "hex", *value)
+    def argv(self, netns: str) -> tuple[str, ...]:
+        """What sets it; the ports are in `netns`."""
+        key = _octets(self.key)
+        if self.port is None:
+            update = ("bpftool", "map", "update", "name", self.name, "key", "hex")
+            return (*update, *key.split(), "value", "hex", *_octets(self.value or "").split())
+        return ("sh", "-c", _INDEX, netns, self.port, self.name, key)
+
+
+def _octets(text: str) -> str:
+    """Hexadecimal digits by twos."""
+    return " ".join(text[at : at + 2] for at in range(0, len(text), 2))
 
 
 @dataclass(frozen=True)
@@ -74,6 +92,7 @@ class XdpDut(softirq.KernelDut):
     object: str | None = None  # None: the engine's own program
     section: str = "xdp"
     attach: str = Attach.GENERIC.value
+    counter: str | None = None  # the map of `object` that counts what it sends on; None: none does
     entries: tuple[Entry, ...] = ()
     kind: str = "xdp"
 
@@ -97,6 +116,45 @@ class Balanced(Collector):
         """`xdp/port/NAME/balanced`: segments of the service that came to the port and were sent to a backend."""
         told = parse_account(ask_relay(self._process, self._host), Account, "XDP balancer")
         return Snapshot(at_s, {f"xdp/port/{self._port}/balanced": told.balanced})
+
+
+class Counted(Collector):
+    """What a program of the user's counts in a map."""
+
+    name = "xdp"
+
+    def __init__(self, host: Host, map_name: str, port: str) -> None:
+        """`port`: at which the program is."""
+        self._host, self._map, self._port = host, map_name, port
+
+    def read(self, at_s: float) -> Snapshot:
+        """`xdp/port/NAME/balanced`: the sum of the map's numbers. Raises DutError where it has none."""
+        try:
+            balanced = summed(self._host.run(("bpftool", "-j", "map", "dump", "name", self._map)))
+        except CommandFailed as error:
+            raise DutError(f"the map {self._map} cannot be read: {error.output}", "dut.counter names it") from error
+        return Snapshot(at_s, {f"xdp/port/{self._port}/balanced": balanced})
+
+
+def summed(text: str) -> int:
+    """The sum of the values of a map as `bpftool -j map dump` prints it, over all CPUs. Raises DutError."""
+    try:
+        entries = msgspec.json.decode(text, type=list[_Dumped])
+    except msgspec.DecodeError as error:
+        raise DutError(
+            f"bpftool prints {text[:100]!r}: {error}", "dut.counter: expected an array of numbers"
+        ) from error
+    values = [value for entry in entries for value in (entry.value, *(cpu.value for cpu in entry.values)) if value]
+    return sum(int.from_bytes(bytes(int(octet, 16) for octet in value), "little") for value in values)
+
+
+class _OnCpu(msgspec.Struct, frozen=True):
+    value: tuple[_Octet, ...]
+
+
+class _Dumped(msgspec.Struct, frozen=True):
+    value: tuple[_Octet, ...] = ()
+    values: tuple[_OnCpu, ...] = ()  # of a map that has one for each CPU
 
 
 class Stateless:
@@ -123,10 +181,11 @@ class XdpLive(softirq.KernelLive):
         self._process = process(bench, ())
 
     def own(self) -> list[Collector]:
-        """The counter of the engine's program."""
-        if dut_of(self._scenario, XdpDut).object:
-            return []
-        return [Balanced(self.places.machine, self._process, served(self._scenario).client_port)]
+        """The counter of the program."""
+        dut, port = dut_of(self._scenario, XdpDut), served(self._scenario).client_port
+        if dut.object is None:
+            return [Balanced(self.places.machine, self._process, port)]
+        return [Counted(self.places.machine, dut.counter, port)] if dut.counter else []
 
     def unchanging(self) -> Mapping[str, str]:
         """Which program is attached, and where."""
@@ -170,7 +229,7 @@ class XdpBench(softirq.KernelBench):
             return [process(self, engine)]
         port, word = served(self.scenario).client_port, _WORDS[Attach(dut.attach)]
         link = ("ip", "-n", netns, "link", "set", "dev", port, word, "obj", dut.object, "sec", dut.section)
-        return [Command(link), *(Command(entry.argv) for entry in dut.entries)]
+        return [Command(link), *(Command(entry.argv(netns)) for entry in dut.entries)]
 
 
 class XdpDevice(softirq.KernelDevice):
@@ -196,8 +255,17 @@ class XdpDevice(softirq.KernelDevice):
         if not raw.dut.get("object"):
             for entry in raw.arrays["map"]:
                 raw.problem(entry.at, "expected none without dut.object: the engine fills the maps of its own program")
+            if raw.dut.get("counter"):
+                raw.problem(("dut", "counter"), "expected none without dut.object: the engine's own program is counted")
             if raw.dut.get("attach") == Attach.NATIVE:
                 raw.mismatch(("dut", "attach"), f'"{Attach.GENERIC}" without dut.object', Attach.NATIVE.value)
+        names = [port.values.get("name") for port in raw.ports]
+        for entry in raw.arrays["map"]:
+            value, port = (entry.values.get(key) for key in ("value", "port"))
+            if (value is None) == (port is None):
+                raw.problem(entry.at, f"expected value or port, found {'neither' if port is None else 'both'}")
+            elif port is not None and port not in names:
+                raw.mismatch((*entry.at, "port"), f"the name of a [[port]] ({', '.join(map(str, names))})", port)
         checks.two_ports(raw)
 
     def has_engine(self, scenario: Scenario) -> bool:
@@ -216,12 +284,13 @@ class XdpDevice(softirq.KernelDevice):
             there = host.exists(dut.object)
             detail = dut.object if there else f"{dut.object}: missing"
             yield Probe("dut.object", there, detail, "give the path of an object file on the bench's host")
-        if dut.entries:
+        if dut.entries or dut.counter:
             yield command(host, "bpftool", "bpftool")
 
     def graph(self, scenario: Scenario) -> HopGraph:
-        """From port to port, by the counter of the engine's program; another's are not known."""
-        if dut_of(scenario, XdpDut).object is None:
+        """From port to port, by the program's counter; without one it is not known what it sends on."""
+        dut = dut_of(scenario, XdpDut)
+        if dut.object is None or dut.counter:
             return super().graph(scenario)
         places = softirq.RECEIVE, softirq.forwarding("XDP program"), softirq.QUEUES, softirq.SEND
         return HopGraph(softirq.REFUSED, places, self.settles)
@@ -233,25 +302,32 @@ class XdpDevice(softirq.KernelDevice):
 
 
 _HEX = kinds.matching("(?:[0-9A-Fa-f]{2}){1,256}", 'bytes in hexadecimal digits, like "0a000064"')
+_MAP = kinds.matching("[A-Za-z0-9_.]{1,15}", "the name of a map")
 _KEYS = Keys(
     dut=(
         softirq.CPUS,
         Key("object", kinds.absolute_path(),
             "An object file with an XDP program of your own, attached to the clients' port instead of the "
             "engine's. Taken from the command line only (`--set dut.object=/path/to/lb.o`): a file must not choose "
-            "what runs in the kernel. Not tried yet.", Unset("the engine's own"), command_line_only=True),
+            "what runs in the kernel.", Unset("the engine's own"), command_line_only=True),
         Key("section", kinds.matching("[A-Za-z0-9_./-]{1,64}", "the name of a section"), "Its section.", "xdp"),
         Key("attach", kinds.word(*Attach),
             '"generic": in the stack, behind the driver; "native": in the driver, for `dut.object`.',
             Attach.GENERIC.value),
+        Key("counter", _MAP,
+            "The map of `dut.object` in which it counts the frames that it sends on: an array of numbers of 8 bytes, "
+            "which are added up, also of all CPUs.", Unset("what it sends on is not known")),
     ),
     arrays=(
         Table("map",
-            "An entry of a map of `dut.object`, set once the program is attached (bpftool-map(8)). Not tried yet.", (
-            Key("name", kinds.matching("[A-Za-z0-9_.]{1,15}", "the name of a map"),
+            "An entry of a map of `dut.object`, set once the program is attached (bpftool-map(8)).", (
+            Key("name", _MAP,
                 "The map, by a name that no other map of the machine has: bpftool looks among all of them."),
             Key("key", _HEX, "Bytes of the key."),
-            Key("value", _HEX, "Bytes of the value."),
+            Key("value", _HEX, "Bytes of the value.", Unset("`port` says it")),
+            Key("port", kinds.port_name(),
+                "The [[port]] whose interface index is the value, 4 bytes: of a map of devices, to which a program "
+                "redirects frames.", Unset("`value` says it")),
         ), at_most=_MOST_ENTRIES),
     ),
     services=Services((Scheduler.HASH,), (Mode.DIRECT,), is_required=True),

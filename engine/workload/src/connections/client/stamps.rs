@@ -87,8 +87,8 @@ mod tests {
         }
     }
 
-    fn clock() -> Option<StampClock> {
-        Some(StampClock::new(BASE))
+    fn clock() -> StampClock {
+        StampClock::new(BASE)
     }
 
     #[test]
@@ -98,8 +98,13 @@ mod tests {
             timeout_ns: 10_000_000,
             ..schedule(100)
         };
-        let client = client(plan(), held).with_stamps(clock());
-        let net = Net::new(client, server().with_stamps(clock()), Looked::default()).run();
+        let client = client(plan(), held).with_stamps(Some(clock()));
+        let net = Net::new(
+            client,
+            server().with_stamps(Some(clock())),
+            Looked::default(),
+        )
+        .run();
         let counts = net.client.counts();
         assert_eq!((counts.completed, counts.stamped), (100, 100));
         assert_eq!(net.server.backends()[0].stamped, 100);
@@ -114,8 +119,8 @@ mod tests {
                 timeout_ns: 20_000_000,
                 ..schedule(20)
             };
-            let client = client(plan, patient).with_stamps(clock());
-            let server = Server::new(&[plan.service], mac(3), len, 11).with_stamps(clock());
+            let client = client(plan, patient).with_stamps(Some(clock()));
+            let server = Server::new(&[plan.service], mac(3), len, 11).with_stamps(Some(clock()));
             let net = Net::new(client.with_answers(len), server, Looked::default()).run();
             assert_eq!(net.client.counts().completed, 20);
             assert_eq!(net.client.delivered().bytes, 20 * u64::from(len));
@@ -125,14 +130,14 @@ mod tests {
 
     #[test]
     fn a_side_without_stamps_gets_none_but_in_the_syn() {
-        let stamping = || client(plan(), schedule(10)).with_stamps(clock());
+        let stamping = || client(plan(), schedule(10)).with_stamps(Some(clock()));
         let net = Net::new(stamping(), server(), Looked::default()).run();
         assert_eq!(
             (net.client.counts().completed, net.client.counts().stamped),
             (10, 0)
         );
         assert_eq!(net.between.stamped, 10);
-        let net = Net::new(stamping(), server().with_stamps(clock()), Cleared).run();
+        let net = Net::new(stamping(), server().with_stamps(Some(clock())), Cleared).run();
         assert_eq!(
             (net.client.counts().completed, net.client.counts().stamped),
             (10, 0)
