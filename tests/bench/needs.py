@@ -135,6 +135,7 @@ PROBES = {
     "envoy": lambda: "" if importlib.util.find_spec("envoy") or shutil.which("envoy") else "not installed",
     "dpvs": dpvs,
     "vlan": vlan,
+    "bpf-gcc": lambda: program("bpf-gcc") or program("bpftool"),
     "ray": lambda: package("ray", "campaign"),
     "scapy": lambda: package("scapy", "dev"),
 }

@@ -48,10 +48,19 @@ def test_a_program_of_the_user_s_is_attached_by_ip_and_its_maps_are_set():
     }
 
 
+@pytest.mark.parametrize(("attach", "count"), [("native", 2), ("generic", 0)])
+def test_the_engine_s_ends_take_what_a_driver_redirects(attach, count):
+    own = bench(object="/tmp/lb.o", attach=attach)
+    commands = [resource for resource in own.resources(Pages(10, 10), ["engine"]) if isinstance(resource, Command)]
+    received = [command for command in commands if command.argv[-2:] == ("gro", "on")]
+    assert [command.netns for command in received] == count * [own.places.engine_netns]
+
+
 def test_an_entry_may_be_the_index_of_a_port_s_interface():
     own = bench(object="/tmp/lb.o", entries=(xdp.Entry("tx", "00000000", port="right"),))
-    program = own.resources(Pages(10, 10), ["engine"])[-1].argv
-    assert program[:2] == ("sh", "-c") and program[3:] == (own.places.dut_netns, "right", "tx", "00 00 00 00")
+    program = own.resources(Pages(10, 10), ["engine"])[-1]
+    assert program.argv[:2] == ("sh", "-c") and program.argv[3:] == ("right", "tx", "00 00 00 00")
+    assert program.netns == own.places.dut_netns, "the kernel looks for the interface where the command runs"
 
 
 @pytest.mark.parametrize(

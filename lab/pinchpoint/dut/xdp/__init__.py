@@ -54,11 +54,11 @@ _WORDS: Final = {Attach.GENERIC: "xdpgeneric", Attach.NATIVE: "xdpdrv"}  # of ip
 
 
 _INDEX: Final = """
-index=$(ip -n "$0" -o link show dev "$1" | cut -d: -f1) || exit
+index=$(ip -o link show dev "$0" | cut -d: -f1) || exit
 bytes=$(printf %08x "$index" | sed 's/\\(..\\)\\(..\\)\\(..\\)\\(..\\)/\\4 \\3 \\2 \\1/')
-exec bpftool map update name "$2" key hex $3 value hex $bytes
+exec bpftool map update name "$1" key hex $2 value hex $bytes
 """
-"""Sets an entry to the index of an interface, in little-endian order. Namespace, interface, map, key."""
+"""Sets an entry to the index of an interface, in little-endian order. Arguments: interface, map, key."""
 
 
 @dataclass(frozen=True)
@@ -70,13 +70,14 @@ class Entry:
     value: str | None = None
     port: str | None = None  # whose interface index is the value
 
-    def argv(self, netns: str) -> tuple[str, ...]:
-        """What sets it; the ports are in `netns`."""
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """What sets it, in the namespace of the ports: the kernel looks there for an interface."""
         key = _octets(self.key)
         if self.port is None:
             update = ("bpftool", "map", "update", "name", self.name, "key", "hex")
             return (*update, *key.split(), "value", "hex", *_octets(self.value or "").split())
-        return ("sh", "-c", _INDEX, netns, self.port, self.name, key)
+        return ("sh", "-c", _INDEX, self.port, self.name, key)
 
 
 def _octets(text: str) -> str:
@@ -219,9 +220,19 @@ class XdpBench(softirq.KernelBench):
         """Ports, the service's address, the program."""
         return [
             *softirq.ports(self.scenario, self.places, pages),
+            *self._receiving(),
             *addresses.ip_batch(self.places, "addresses.ip", addresses.batch(served(self.scenario))),
             *self._program(engine),
         ]
+
+    def _receiving(self) -> Iterator[Command]:
+        """The engine's ends take frames that a driver redirects, which they do where they have GRO (veth.c).
+
+        It joins none of the engine's segments: no two of a connection follow on each other.
+        """
+        if dut_of(self.scenario, XdpDut).attach == Attach.NATIVE:
+            for port in self.scenario.ports:
+                yield Command(("ethtool", "-K", port.name, "gro", "on"), self.places.engine_netns)
 
     def _program(self, engine: Sequence[str]) -> list[AnyResource]:
         dut, netns = dut_of(self.scenario, XdpDut), self.places.dut_netns
@@ -229,7 +240,7 @@ class XdpBench(softirq.KernelBench):
             return [process(self, engine)]
         port, word = served(self.scenario).client_port, _WORDS[Attach(dut.attach)]
         link = ("ip", "-n", netns, "link", "set", "dev", port, word, "obj", dut.object, "sec", dut.section)
-        return [Command(link), *(Command(entry.argv(netns)) for entry in dut.entries)]
+        return [Command(link), *(Command(entry.argv, netns) for entry in dut.entries)]
 
 
 class XdpDevice(softirq.KernelDevice):
@@ -297,7 +308,7 @@ class XdpDevice(softirq.KernelDevice):
 
     def probes(self, host: Host, guest: Guest | None = None) -> Iterator[Probe]:
         """The same for every scenario."""
-        yield from programs(host, {"ip": "iproute2", "taskset": "util-linux"})
+        yield from programs(host, {"ip": "iproute2", "taskset": "util-linux", "ethtool": "ethtool"})
         yield softirq.steering(host)
 
 
