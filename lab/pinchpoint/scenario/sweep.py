@@ -39,7 +39,15 @@ def load_sweep(path: FilePath, quick: bool = False, changes: Mapping[str, object
     """
     source = Source.of_file(path)
     made = [_change(source, name, value) for name, value in (changes or {}).items()]
-    return sweep_of(source.changed(made), quick)
+    sweep = sweep_of(source.changed(made), quick)
+    for factor in sweep.factors:
+        taken = set(map(key_path, factor.keys))
+        if swept := next((name for name in changes or () if key_path(name) in taken), ""):
+            told = (
+                f'{path}: {swept}: the factor "{factor.name}" of [sweep] sets it, so that another value has no effect'
+            )
+            raise InputError(told, "change its levels instead: --set 'sweep.factor[1].levels=[1, 2]'")
+    return sweep
 
 
 def _change(source: Source, name: str, value: object) -> Change:

@@ -206,6 +206,14 @@ def test_changes_replace_what_the_file_says_before_it_is_expanded(tmp_path: Path
     assert (sweep.repeats, sweep.scenarios[0].search.max_repeats) == (1, 0)
 
 
+def test_a_key_that_the_sweep_sets_cannot_be_changed_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "x.toml"
+    path.write_text(BASE + FACTORS)
+    with pytest.raises(InputError) as error:
+        load_sweep(path, changes={"stream[1].flows": "x"})
+    assert 'stream[1].flows: the factor "five-tuples" of [sweep] sets it' in str(error.value)
+
+
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [

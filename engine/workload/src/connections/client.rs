@@ -374,8 +374,10 @@ impl Client {
     /// The answer to the last of the first `answers` requests.
     fn on_answer(&mut self, arrived: &Arrived<'_, '_>, answers: u16) -> Outgoing {
         let answer = self.checked(arrived, answers - 1);
-        let bytes = arrived.segment.payload.len();
-        self.delivered.add(bytes, arrived.now_ns);
+        if answer.is_some() {
+            let bytes = arrived.segment.payload.len();
+            self.delivered.add(bytes, arrived.now_ns);
+        }
         self.on_whole(arrived, answers, answer)
     }
 

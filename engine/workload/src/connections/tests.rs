@@ -420,6 +420,7 @@ fn an_answer_to_another_request_is_noticed() {
     let net = Net::new(client(plan(), schedule(100)), server(), Spoils).run();
     let counts = net.client.counts();
     assert_eq!((counts.completed, counts.wrong_payload), (100, 100));
+    assert_eq!(net.client.delivered().bytes, 0);
     assert!(net.client.answered().backends().is_empty());
 }
 

@@ -1,8 +1,8 @@
 //! Answers of several segments: what a client keeps of each until its last byte.
 //!
-//! Bytes count in order and once: what is beyond the next byte is not kept, since the server sends
-//! it again, and what came before is not counted again. Every second segment is acknowledged.
-//! The last one, one out of order and one with PSH are acknowledged at once (RFC 9293 section 3.8.6.3).
+//! Bytes count in order and once, of answers that are right: what is beyond the next byte is not
+//! kept, since the server sends it again, and what came before is not counted again. Every second
+//! segment is acknowledged. The last one, one out of order and one with PSH are acknowledged at once (RFC 9293 section 3.8.6.3).
 
 use super::{Arrived, Client};
 use crate::connections::outstanding::{Outstanding, Progress, State};
@@ -120,7 +120,6 @@ impl Client {
             self.keep_download(n, download);
             return Some(self.received(arrived, known.received));
         }
-        self.delivered.add(count, now_ns);
         download.bytes += count as u32;
         if had == 0 {
             download.head = self.checked(arrived, known.answers);
@@ -133,6 +132,9 @@ impl Client {
                 };
                 self.times.first_byte.record(n, due_ns, now_ns);
             }
+        }
+        if download.head.is_some() {
+            self.delivered.add(count, now_ns);
         }
         if download.bytes == len {
             return Some(self.on_whole(arrived, known.answers + 1, download.head));
