@@ -1,4 +1,4 @@
-"""What TRex would send of its own profiles, held against what was sent here: a program for `test_public.py`.
+"""Compares the frames that were sent here with those that TRex would send: a program for `test_public.py`.
 
 Argument: the folder `scripts` of a release of TRex. Reads lines of JSON from stdin, {"profile": PATH, "sent":
 [[FRAME, ...], ...]} with the frames of each stream as hexadecimal digits, and writes one line for each,
@@ -161,7 +161,7 @@ class _Variable:
 
 
 class _Tuple:
-    """A tuple_flow_var: addresses go round, each time the next port; so many flows at most."""
+    """A tuple_flow_var: a new address for each packet, a new port for each round of addresses."""
 
     def __init__(self, said):
         self.ips, self.ports = (said["ip_min"], said["ip_max"]), (said["port_min"], said["port_max"])

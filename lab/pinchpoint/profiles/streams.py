@@ -109,7 +109,7 @@ def _stream(declared: Stream) -> Wanted:
     least = sum(map(header_bytes, declared.layers)) + SIGNATURE_BYTES + FCS_BYTES
     frame, told = frame_bytes(asked, least)
     if declared.bytes + FCS_BYTES < asked == frame:
-        told = [f"packets of {declared.bytes} bytes there, padded to {asked - FCS_BYTES}; here they have as many"]
+        told = [f"packets of {declared.bytes} bytes there, padded; here their headers count the padding"]
     notes = [*told, *_differences(declared, kinds)]
     values = _values(declared)
     base = Wanted(
@@ -160,7 +160,7 @@ def _sized(base: Wanted, declared: Stream, least: int) -> Wanted:
     if variable.values and 1 < len(mix) <= MOST_SIZES:
         if len(mix) < len(lengths) or variable.op == "random":
             order = "at random" if variable.op == "random" else "in the order of a list"
-            notes.append(f"sizes come {order} there; here in turn, each as often")
+            notes.append(f"sizes come {order} there; here one after the other")
         return replace(base, frame_bytes=sum(lengths) // len(lengths), mix=mix, notes=notes)
     if variable.op != "random":
         notes.append("sizes go up or down in steps there; here they are random")

@@ -115,7 +115,7 @@ def test_a_network_header_alone_claims_the_protocol_that_scapy_says(imported, tm
 
 
 def test_packets_that_are_padded_there_are_told(written):
-    assert "# packets of 42 bytes there, padded to 60; here they have as many" in written(packet(PACKET))[1]
+    assert "# packets of 42 bytes there, padded; here their headers count the padding" in written(packet(PACKET))[1]
     assert "padded" not in written(packet(f"{PACKET}/('x'*18)"))[1]
 
 
@@ -129,7 +129,7 @@ def test_a_list_is_walked_from_its_end_and_in_steps_as_there(written, op, step, 
     assert stream["udp_src"] == told
     (stream,), notes = written(packet(f"{PACKET}/('x'*600)", f"{values}, STLVmTrimPktSize('v')]"))
     assert stream["frame_bytes"] == [[size + 4, 1] for size in told]
-    assert "in turn" not in notes
+    assert "one after the other" not in notes
 
 
 def test_a_variable_of_two_bytes_keeps_the_rest_of_the_address(imported):

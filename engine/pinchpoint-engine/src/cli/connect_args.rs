@@ -197,7 +197,7 @@ pub struct ServerArgs {
     /// Bytes of an answer; more than 1,440 are several segments
     #[arg(long, value_name = "BYTES", default_value = "64", value_parser = answer_len)]
     pub answer_size: u32,
-    /// Segments have time stamps (RFC 7323), as most kernels' do; a backend's only where those that it answers have
+    /// Send TCP time stamps (RFC 7323), as most kernels do; a backend only in answer to segments that have them
     #[arg(long)]
     pub timestamps: bool,
     /// A backend, by its number, that is down for some time: it answers nothing, or everything by a reset.

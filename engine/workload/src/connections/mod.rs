@@ -28,11 +28,11 @@
 //! of the client. All else crosses in the payload.
 //!
 //! It is not a TCP for general use: a request is one segment, there is no window scale and
-//! no selective acknowledgment; time stamps are sent where they are asked for, and not judged. The server never repeats an answer of one segment; the
-//! client repeats segments only with `--retry`. A lost segment that is not repeated ends
-//! its connection by time-out, at the stage that lost it. Longer answers are segments within
-//! the client's window, which the server repeats after a time-out; of congestion control they
-//! have a first window of ten segments, which each acknowledgment widens.
+//! no selective acknowledgment. Time stamps are sent on request, and not judged. The server never
+//! repeats an answer of one segment; the client repeats segments only with `--retry`. A lost segment
+//! that is not repeated ends its connection by time-out, at the stage that lost it. Longer answers
+//! are segments within the client's window, which the server repeats after a time-out; of congestion
+//! control they have a first window of ten segments, which each acknowledgment widens.
 
 mod account;
 pub mod answered;

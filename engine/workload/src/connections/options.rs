@@ -1,11 +1,11 @@
-//! TCP options: those that a segment of ours has, written, and those that are looked for in others', read.
+//! TCP options: how the engine writes its own, and reads those of others.
 
 use super::end::End;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Bytes of a time stamp, with the two before it that align it.
 pub const STAMP_LEN: usize = 12;
-/// Bytes of the most options that a segment of ours has.
+/// Bytes of the longest options that the engine sends.
 pub(super) const MOST_LEN: usize = MSS_V4.len() + STAMP_LEN;
 
 /// Maximum segment size 1,460, and 1,440 over IPv6 (RFC 9293 section 3.7.1).

@@ -156,7 +156,8 @@ impl Server {
         }
     }
 
-    /// The same servers, which answer time stamps by those of `clock`; none: they have none.
+    /// The same servers, which answer time stamps by those of `clock`; none: they have none. Before
+    /// [`with_retry`](Self::with_retry).
     #[must_use]
     pub fn with_stamps(self, clock: Option<StampClock>) -> Self {
         let most = clock.map_or(MSS, |_| STAMPED_MSS);

@@ -440,7 +440,7 @@ def _figures(opened: Opened) -> tuple[Metric, ...]:
 
 
 def unstamped(accounts: Sequence[Account]) -> Iterator[ResultWarning]:
-    """That the device sends none of its clients, or backends, the time stamps that are asked for."""
+    """Warnings where the device sends its clients, or its backends, no time stamp."""
     clients = [account.client for account in accounts if account.client]
     backends = [backend for account in accounts if account.server for backend in account.server.backends]
     answered, syns = sum(client.established for client in clients), sum(backend.syns for backend in backends)

@@ -2,7 +2,8 @@
 //!
 //! Bytes count in order and once, of answers that are right: what is beyond the next byte is not
 //! kept, since the server sends it again, and what came before is not counted again. Every second
-//! segment is acknowledged. The last one, one out of order and one with PSH are acknowledged at once (RFC 9293 section 3.8.6.3).
+//! segment is acknowledged. The last one, one out of order and one with PSH are acknowledged at
+//! once (RFC 9293 section 3.8.6.3).
 
 use super::{Arrived, Client};
 use crate::connections::outstanding::{Outstanding, Progress, State};
