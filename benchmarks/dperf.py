@@ -7,6 +7,7 @@ second of all: asked for more than it opens, it sends again what its full ring d
 
 import os
 import re
+import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,9 +17,9 @@ from contest import Sample
 from peers import Peer, peer
 
 VARIABLE = "PINCHPOINT_DPERF"
-PAGES = 425  # of 2 MiB, for each of the two
+PAGES = 775  # of 2 MiB, for each of the two: 0.5 GB of sockets, and five pools of 65,536 buffers
 RISE_S = 20  # in which it reaches what it is asked for; 10 are its least
-_EAL = ("--no-pci", "--in-memory", "--single-file-segments", "-m", "800")
+_EAL = ("--no-pci", "--in-memory", "--single-file-segments", "-m", "1500")
 _SOCKETS = 60_000  # that it makes for each client address, and a few more
 _STEADY_S = 2
 _LONGEST_S = 120  # of one sample
@@ -59,10 +60,14 @@ def measured(client: End, server: End, most_cps: int, folder: Path, listens: Cal
     serving = _lines(server, "server", clients, _LONGEST_S, _SERVER, _CLIENT)
     rising = (f"cps {most_cps}", f"slow_start {RISE_S}", "launch_num 10")
     asking = [*_lines(client, "client", clients, _STEADY_S, _CLIENT, _SERVER), *rising]
-    with _running(server, folder / "dperf-server.conf", serving):
+    with _running(server, folder / "dperf-server.conf", serving) as answering:
         listens()
         with _running(client, folder / "dperf-client.conf", asking) as running:
-            return Sample(best_second(running.ended(_LONGEST_S)))
+            try:
+                return Sample(best_second(running.ended(_LONGEST_S)))
+            except subprocess.TimeoutExpired:
+                last = " | ".join(answering.said().splitlines()[-2:])
+                raise RuntimeError(f"dperf's client did not end in {_LONGEST_S} s; its server said: {last}") from None
 
 
 def best_second(said: str) -> float:

@@ -43,6 +43,8 @@ PACKAGES = {
     "trafgen": "netsniff-ng",
     "wrk": "wrk",
 }
+NETPERF, NEPER = "https://github.com/HewlettPackard/netperf", "https://github.com/google/neper"
+SOURCES = {"netperf": NETPERF, "netserver": NETPERF, "tcp_rr": NEPER, "tcp_crr": NEPER}
 
 T = TypeVar("T")
 
@@ -50,6 +52,8 @@ T = TypeVar("T")
 def missing(*programs: str) -> str | None:
     """Why a contender that needs `programs` cannot take part, and what mends it."""
     absent = [program for program in programs if shutil.which(program) is None]
+    if sources := [SOURCES[program] for program in absent if program in SOURCES]:
+        return f"not in PATH, and not in Debian's main archive: build it from {sources[0]}"
     return f"not installed: apt-get install {' '.join(PACKAGES[program] for program in absent)}" if absent else None
 
 

@@ -19,7 +19,6 @@ RUN_S = 1.0
 SETTLE_S = 0.3
 _RR = EXAMPLES / "rr"
 _SOCKPERF_RATE = re.compile(r"\[Valid Duration\] RunTime=([\d.]+) sec; SentMessages=\d+; ReceivedMessages=(\d+)")
-_NO_CRR_PEER = "no peer in Debian's main archive (netperf and neper have one)"
 
 Cores = tuple[int, int]  # of client and server
 
@@ -61,6 +60,26 @@ def iperf(link: Link, cores: Cores, folder: Path) -> Sample:
     return Sample(_number(r"(\d+) rps", said), meter.share, meter.kernel_share, _apart(cores))
 
 
+def netperf(link: Link, kind: str, cores: Cores, folder: Path) -> Sample:
+    """1 byte each way; it tells no percentiles."""
+    server = ["netserver", "-D", "-4", "-L", FAR_IP]
+    client = ["netperf", "-4", "-H", FAR_IP, "-l", str(round(RUN_S)), "-t", f"TCP_{kind.upper()}", "-P", "0"]
+    said, meter = _pair(link, server, [*client, "--", "-r", "1,1"], cores, folder)
+    return Sample(
+        _number(r"(?m)^\d+ +\d+ +1 +1 +[\d.]+ +([\d.]+)", said), meter.share, meter.kernel_share, _apart(cores)
+    )
+
+
+def neper(link: Link, kind: str, cores: Cores, folder: Path) -> Sample:
+    """1 byte each way; in crr the client closes and waits, as ours does, where neper alone would reset."""
+    program, length = f"tcp_{kind}", ["-l", str(round(RUN_S))]
+    graceful = ["--time-wait"] if kind == "crr" else []
+    client = [program, "-c", "-H", FAR_IP, *length, *graceful, "-p", "50,99"]
+    said, meter = _pair(link, [program, *length, *graceful], client, cores, folder)
+    notes = {f"p{name} us": 1e6 * _number(rf"(?m)^latency_p{name}=([\d.]+)", said) for name in ("50", "99")}
+    return Sample(_number(r"(?m)^throughput=([\d.]+)", said), meter.share, meter.kernel_share, notes | _apart(cores))
+
+
 def _pair(
     link: Link, server: Sequence[str], client: Sequence[str], cores: Cores, folder: Path, begins: str = ""
 ) -> tuple[str, CpuMeter]:
@@ -99,12 +118,25 @@ def contests(core: int, other: int, folder: Path) -> list[Contest]:
 def _contest(kind: str, where: str, cores: Cores, folder: Path, absent: str | None) -> Contest:
     work = f"TCP {kind} over veth, client and server on {where}"
     contenders = [Contender("pinchpoint", lambda link: ours(link, kind, cores, folder), absent)]
-    peers: dict[str, Callable[[Link, Cores, Path], Sample]] = {"sockperf": sockperf, "iperf": iperf}
-    remarks = {"sockperf": "ours: 1 byte each way; sockperf: 14", "iperf": "ours: 1 byte each way; iperf 2: 100"}
     lines = []
-    for name, run in peers.items() if kind == "rr" else ():
-        contenders.append(Contender(name, lambda link, run=run: run(link, cores, folder), missing(name)))  # type: ignore[misc]
-        lines.append(Line(work, "pinchpoint", name, (Aim("ratio", 1.0),), remarks[name]))
-    if not lines:
-        lines.append(Line(work, "pinchpoint", remark=_NO_CRR_PEER))
+    for name, (run, programs, remark) in _peers(kind).items():
+        contenders.append(Contender(name, lambda link, run=run: run(link, cores, folder), missing(*programs)))  # type: ignore[misc]
+        lines.append(Line(work, "pinchpoint", name, (Aim("ratio", 1.0),), remark))
     return Contest(work, "transactions", tuple(contenders), tuple(lines), partial(standing, with_addresses=True))
+
+
+Run = Callable[[Link, Cores, Path], Sample]
+
+
+def _peers(kind: str) -> dict[str, tuple[Run, tuple[str, ...], str]]:
+    """Those that have `kind`: how each is run, the programs that it needs, and what differs from ours."""
+    both: dict[str, tuple[Run, tuple[str, ...], str]] = {
+        "netperf": (lambda link, cores, folder: netperf(link, kind, cores, folder), ("netperf", "netserver"), ""),
+        "neper": (lambda link, cores, folder: neper(link, kind, cores, folder), (f"tcp_{kind}",), ""),
+    }
+    if kind == "crr":
+        return both
+    return {
+        "sockperf": (sockperf, ("sockperf",), "ours: 1 byte each way; sockperf: 14"),
+        "iperf": (iperf, ("iperf",), "ours: 1 byte each way; iperf 2: 100"),
+    } | both
