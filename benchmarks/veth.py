@@ -22,6 +22,7 @@ NEAR, FAR = "near", "far"  # the interfaces
 NEAR_IP, FAR_IP = "10.255.0.1", "10.255.0.2"
 EXAMPLES = Path(__file__).parents[1] / "engine" / "target" / "release" / "examples"
 _TABLE = "pinchpoint"
+_PORTS = ("tcp_tw_reuse=1", "ip_local_port_range=1024 65000")
 _CHAIN = f"add chain netdev {_TABLE} ingress {{ type filter hook ingress device {FAR} priority 0; }}"
 
 
@@ -43,6 +44,8 @@ def standing(with_addresses: bool = False) -> Iterator[Link]:
     if with_addresses:
         for netns, device, address in ((link.near, NEAR, NEAR_IP), (link.far, FAR, FAR_IP)):
             resources.append(Command(("ip", "addr", "add", f"{address}/24", "dev", device), netns))
+            # For all who close a connection for each transaction: their ports are many, and return after a second.
+            resources += [Command(("sysctl", "-q", "-w", f"net.ipv4.{setting}"), netns) for setting in _PORTS]
     builder = Builder(bench, Local())
     builder.apply(resources)
     try:

@@ -150,7 +150,8 @@ impl<'a> Header<'a> {
     /// # Errors
     /// [`Malformed`] if `segment` is too short or the options have no length
     /// a header can have.
-    #[inline]
+    // Always: passed in memory, ports and flags would be read back together just after they were written apart.
+    #[inline(always)]
     pub fn emit_summed<A: Address>(
         &self,
         segment: &mut [u8],

@@ -114,13 +114,19 @@ pub(super) fn len(is_syn: bool, stamp: Option<Stamp>) -> usize {
     mss + if stamp.is_some() { STAMP_LEN } else { 0 }
 }
 
+/// The only option of a SYN without a time stamp.
+#[inline(always)]
+pub(super) const fn mss(is_v4: bool) -> &'static [u8; 4] {
+    if is_v4 { &MSS_V4 } else { &MSS_V6 }
+}
+
 /// Writes them to the front of `out`: as many bytes as [`len`] says.
 #[inline(always)]
 pub(super) fn write(is_syn: bool, is_v4: bool, stamp: Option<Stamp>, out: &mut [u8; MOST_LEN]) {
     let mut at = 0;
     if is_syn {
-        let mss = if is_v4 { MSS_V4 } else { MSS_V6 };
-        out[..mss.len()].copy_from_slice(&mss);
+        let mss = mss(is_v4);
+        out[..mss.len()].copy_from_slice(mss);
         at = mss.len();
     }
     if let Some(Stamp { value, echo }) = stamp {

@@ -28,6 +28,8 @@ pub const MSS: u32 = 1440;
 pub const STAMPED_MSS: u32 = MSS - STAMP_LEN as u32;
 
 const MIN_FRAME: usize = 64 - FCS_LEN;
+/// Bytes behind the shortest segment, in the shortest frame.
+const MOST_PADDING: usize = MIN_FRAME - ethernet::HEADER_LEN - ipv4::HEADER_LEN - tcp::HEADER_LEN;
 const TTL: u8 = 64;
 /// What all segments over IPv4 begin with.
 const IPV4: ipv4::Template = ipv4::Template::new(TTL, ipv4::PROTOCOL_TCP);
@@ -360,14 +362,30 @@ impl Outgoing {
 
     #[inline(always)]
     fn write_segment<A: Address>(&self, (src, dst): (A, A), out: &mut [u8]) {
-        let (segment, padding) = out.split_at_mut(self.segment_len());
-        padding.fill(0);
+        let segment_len = self.segment_len();
+        if segment_len < out.len()
+            && let Some(padding) = out.last_chunk_mut::<MOST_PADDING>()
+        {
+            *padding = [0; MOST_PADDING];
+        }
+        let segment = &mut out[..segment_len];
         if self.is_datagram() {
             return self.write_datagram((src, dst), segment);
         }
-        let (is_syn, stamp, mut room) = (self.is_syn(), self.stamp(), [0; MOST_LEN]);
-        options::write(is_syn, self.src.v4().is_some(), stamp, &mut room);
-        let options = &room[..options::len(is_syn, stamp)];
+        let is_v4 = self.src.v4().is_some();
+        match (self.is_syn(), self.stamp()) {
+            (false, None) => self.write_with(&[], (src, dst), segment),
+            (true, None) => self.write_with(options::mss(is_v4), (src, dst), segment),
+            (is_syn, stamp) => {
+                let mut room = [0; MOST_LEN];
+                options::write(is_syn, is_v4, stamp, &mut room);
+                self.write_with(&room[..options::len(is_syn, stamp)], (src, dst), segment);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn write_with<A: Address>(&self, options: &[u8], (src, dst): (A, A), segment: &mut [u8]) {
         let sum = self.write_content(&mut segment[tcp::HEADER_LEN + options.len()..]);
         let header = tcp::Header {
             src: self.src.port,
