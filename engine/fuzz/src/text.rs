@@ -5,7 +5,7 @@ use pinchpoint_engine::input::{Event, MAX_LINE, read_lines};
 use pinchpoint_engine::protocol::Request;
 use pinchpoint_engine::{convert, parse};
 use pinchpoint_import::{pcap as captures, replay, trex as profiles};
-use pinchpoint_port::Backend;
+use pinchpoint_port::{Backend, Stamps};
 use pinchpoint_traffic::recorded::Recorded;
 use pinchpoint_traffic::replay::Replay;
 use std::collections::HashSet;
@@ -66,6 +66,7 @@ fn run(request: &Request) {
         max_len: 9216,
         rx_ring: 1024,
         smallest_ring: 1024,
+        stamps: Stamps::Engine,
         speed_bps: Some(10_000_000_000),
         workers: vec![(0, 0), (1, 0)],
     };

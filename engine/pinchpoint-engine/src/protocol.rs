@@ -296,6 +296,9 @@ message! {
         last_loss_s: Option<f64>,
         #[serde(deserialize_with = "present")]
         latency: Option<Latency>,
+        /// Whose clock says when frames arrived; absent: the engine's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        latency_clock: Option<String>,
         #[serde(deserialize_with = "present")]
         jitter: Option<Latency>,
         #[serde(deserialize_with = "present")]

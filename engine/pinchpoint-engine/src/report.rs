@@ -6,7 +6,7 @@ use crate::protocol::{
     OpenReply, OpenedPort, Pacing, PortResult, RunRequest, Silence, SliceResult, Status,
     StreamRequest, StreamResult, TrialResult, VERSION, Witness, WorkerWitness,
 };
-use pinchpoint_port::{AnyPort, Availability, Backend as PortBackend, Port, PortSpec};
+use pinchpoint_port::{AnyPort, Availability, Backend as PortBackend, Port, PortSpec, Stamps};
 use pinchpoint_sockets::latency;
 use pinchpoint_sockets::message::Latency;
 use pinchpoint_traffic::gaps;
@@ -141,7 +141,13 @@ pub fn result(
     let streams = outcome.streams.into_iter().zip(&request.streams);
     let ports = outcome.ports.into_iter().zip(&known.ports);
     let streams: Vec<StreamResult> = streams
-        .map(|(one, wanted)| stream(one, wanted, start_ns, request.wall_clock))
+        .map(|(one, wanted)| {
+            let told = stream(one, wanted, start_ns, request.wall_clock);
+            StreamResult {
+                latency_clock: latency_clock(wanted, &known.ports),
+                ..told
+            }
+        })
         .collect();
     let slices = request.slices.as_ref().map(|wanted| {
         let of_group = |group: usize| {
@@ -251,9 +257,22 @@ fn stream(
         last_loss_s: last_loss_ns.map(since_start),
         // Two engines have one time only by the system's clock.
         latency: times.filter(|_| is_sent || wall_clock),
+        latency_clock: None,
         jitter,
         flows,
     }
+}
+
+/// Whose clock says when a stream's frames arrived; none if it is the engine's.
+fn latency_clock(stream: &StreamRequest, ports: &[KnownPort]) -> Option<String> {
+    let is_one =
+        |name: &String| stream.rx_port.as_ref() == Some(name) || stream.rx_ports.contains(name);
+    let mut stamps = ports.iter().filter(|port| is_one(&port.name));
+    stamps.find_map(|port| match port.stamps {
+        Stamps::Engine => None,
+        Stamps::Kernel => Some("kernel".to_owned()),
+        Stamps::Nic => Some("nic".to_owned()),
+    })
 }
 
 fn slice(counts: &SliceCounts, is_counted: bool) -> SliceResult {

@@ -1,7 +1,7 @@
 //! The conversation: what the engine holds, and what it does with each event.
 
 use crate::capture::Capture;
-use crate::convert::{self, Known};
+use crate::convert::{self, Known, KnownPort};
 use crate::input::{Event, Events};
 use crate::protocol::{
     Empty, ErrorCode, ErrorReply, OfTrial, OpenReply, OpenRequest, Reply, Request, RunRequest,
@@ -11,7 +11,7 @@ use crate::report::Beside;
 use crate::{parse, report, usage};
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
-use pinchpoint_port::{Deadline, OpenError, OpenErrorKind, Port};
+use pinchpoint_port::{Deadline, OpenError, OpenErrorKind, Port, Stamps};
 use pinchpoint_worker::{Clock, probe};
 use pinchpoint_workload::streams::hold::ReleaseAtEnd;
 use pinchpoint_workload::streams::{self, Live, Stage, WorkersPorts, loopback};
@@ -350,7 +350,9 @@ impl Session {
         let ended = self.events.sender.clone();
         let one_queue = open.known.ports.iter().all(|port| port.workers.len() < 2);
         let ports = std::mem::take(&mut open.ports);
-        let clock = if request.wall_clock {
+        // What others stamp is stamped by the system's time of day.
+        let is_stamped = |port: &KnownPort| port.stamps != Stamps::Engine;
+        let clock = if request.wall_clock || open.known.ports.iter().any(is_stamped) {
             Clock::wall()
         } else {
             self.clock.clone()

@@ -51,8 +51,9 @@
 //! rings and 0.46 with `mmap=0`.
 //!
 //! The kernel takes VLAN tags out of frames; they are put back before the
-//! frames are shown. Frames are timed by the engine's clock and not by the
-//! kernel's, as both ends of a latency need one clock.
+//! frames are shown. Frames are timed by the engine's clock when they are taken
+//! out of the ring, or by the kernel's or the NIC's before (`stamps=`): the
+//! wait for a busy receiver is no part of the latency then.
 mod device;
 mod link;
 mod messages;
@@ -62,7 +63,7 @@ mod socket;
 mod tests;
 mod vlan;
 
-use crate::{OpenError, Port, PortSpec, Sink, Source, netns};
+use crate::{OpenError, Port, PortSpec, Sink, Source, Stamps, netns};
 use device::Device;
 use messages::{MessageReceiver, MessageSender};
 use pinchpoint_wire::ethernet::{self, Mac};
@@ -150,7 +151,8 @@ impl Receiver {
             .and_then(|()| socket.set_buffer(libc::SO_RCVBUFFORCE, buffer))
             .map_err(failed)?;
         let receiver = if device.mmap {
-            RingReceiver::new(socket, slots, MIN_RECEIVE_RING, longest).map(Self::Ring)
+            RingReceiver::new(socket, slots, MIN_RECEIVE_RING, longest, device.stamps)
+                .map(Self::Ring)
         } else {
             MessageReceiver::new(socket, longest).map(Self::Messages)
         };
@@ -269,6 +271,9 @@ impl AfPacketPort {
             Socket::new().map_err(failed)?,
         );
         let (index, mac, mtu) = interface(&sending, device.name)?;
+        if device.stamps == Stamps::Nic {
+            require_stamping_nic(&sending, device.name)?;
+        }
         let max_len = (mtu + ethernet::HEADER_LEN).min(MAX_LEN);
         let sender = Sender::open(sending, spec, device, index, max_len)?;
         let receiver = Receiver::open(receiving, spec, device, index, max_len, group)?;
@@ -298,6 +303,21 @@ fn interface(socket: &Socket, device: &str) -> Result<(libc::c_int, Mac, usize),
     let mac = socket.mac(name).map_err(failed("address"))?;
     let mtu = socket.mtu(name).map_err(failed("MTU"))?;
     Ok((index, mac, mtu))
+}
+
+/// # Errors
+/// The NIC does not stamp every frame that it receives.
+fn require_stamping_nic(socket: &Socket, device: &str) -> Result<(), OpenError> {
+    let stamps = socket::name(device).and_then(|name| socket.is_stamped_by_nic(name));
+    let why = match stamps {
+        Ok(true) => return Ok(()),
+        Ok(false) => "stamping is off".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    let message = format!("{device}: the NIC does not stamp what it receives: {why}");
+    Err(OpenError::new(message).hint(format!(
+        "hwstamp_ctl -i {device} -r 1, where ethtool -T {device} lists the receive filter 'all'; otherwise stamps=kernel"
+    )))
 }
 
 fn failed(device: &str, what: &str, error: &io::Error) -> OpenError {
@@ -337,10 +357,25 @@ impl Port for AfPacketPort {
     }
 
     fn failure(&mut self) -> Option<String> {
+        if let Receiver::Ring(ring) = &self.receiver
+            && ring.unstamped() > 0
+        {
+            let (interface, frames) = (&self.interface, ring.unstamped());
+            return Some(format!(
+                "{frames} frames came without {interface}'s time stamp"
+            ));
+        }
         match self.receiver.socket().state(self.index) {
             State::Gone => Some(format!("interface {} is gone", self.interface)),
             State::Down => Some(format!("interface {} is down", self.interface)),
             State::NoCarrier | State::Running => None,
+        }
+    }
+
+    fn stamps(&self) -> Stamps {
+        match &self.receiver {
+            Receiver::Ring(ring) => ring.stamps(),
+            Receiver::Messages(_) => Stamps::Engine,
         }
     }
 

@@ -3,7 +3,7 @@ use crate::af_xdp::AfXdpPort;
 use crate::fault::Faulty;
 use crate::mem::MemPort;
 use crate::xdp_live::XdpLivePort;
-use crate::{Port, Sink, Source};
+use crate::{Port, Sink, Source, Stamps};
 use pinchpoint_wire::ethernet::Mac;
 
 /// A port of any backend. Each call dispatches on the backend once, so the
@@ -70,6 +70,10 @@ impl Port for AnyPort {
 
     fn unsent(&mut self) -> u64 {
         each!(self, port => port.unsent())
+    }
+
+    fn stamps(&self) -> Stamps {
+        each!(self, port => port.stamps())
     }
 
     fn speed_bps(&mut self) -> Option<u64> {

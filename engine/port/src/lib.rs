@@ -42,7 +42,7 @@ pub use any::{AnyPort, ThreadGuard};
 pub use availability::{Availability, availability};
 pub use error::{OpenError, OpenErrorKind};
 pub use open::open;
-pub use spec::{Backend, Deadline, PortSpec, SessionSpec};
+pub use spec::{Backend, Deadline, PortSpec, SessionSpec, Stamps};
 pub use xdp_balance::{Virtual, XdpBalancer};
 
 use pinchpoint_wire::ethernet::Mac;
@@ -81,6 +81,9 @@ pub trait Sink {
     /// Called once for a burst that is not empty, after the frames have left
     /// the port's ring and before the first of them is shown.
     fn arrived(&mut self, count: usize);
+    /// The frame shown next arrived at this time, nanoseconds since 1970. Called
+    /// by ports whose [`stamps`](Port::stamps) are not the engine's.
+    fn stamped(&mut self, _at_ns: u64) {}
     /// Called for each frame of the burst, in order.
     fn frame(&mut self, frame: &[u8]);
 }
@@ -119,6 +122,11 @@ pub trait Port {
     /// itself.
     fn unsent(&mut self) -> u64 {
         0
+    }
+
+    /// Whose clock says when its frames arrived.
+    fn stamps(&self) -> Stamps {
+        Stamps::Engine
     }
 
     /// The port's own address, if it has one.

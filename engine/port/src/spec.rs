@@ -18,6 +18,19 @@ pub enum Backend {
     Dpdk,
 }
 
+/// Whose clock says when a frame arrived.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Stamps {
+    /// The receiving worker's, when it takes the frame out of the port's ring.
+    #[default]
+    Engine,
+    /// The kernel's, when it takes the frame from the device: nanoseconds since 1970.
+    Kernel,
+    /// The NIC's, when the frame comes in from the wire: what its clock shows, which is
+    /// comparable only where something (phc2sys) keeps it at the system's time of day.
+    Nic,
+}
+
 /// One port to open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortSpec {

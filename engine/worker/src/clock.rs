@@ -9,6 +9,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// How long two cores compare their counters; the kernel's own check of this
 /// kind (`check_tsc_warp`) takes as long.
 const COMPARING: Duration = Duration::from_millis(2);
+/// How often both of the system's clocks are read for one pair of times.
+const WALL_READINGS: usize = 16;
 /// A core that does not get its turn within this is left uncompared.
 const MEETING: Duration = Duration::from_millis(200);
 
@@ -57,7 +59,15 @@ impl Clock {
     /// From then on it advances with the monotonic clock, whose rate is disciplined
     /// like that of the time of day, but which never steps.
     pub fn wall() -> Self {
-        let (origin, now) = (Instant::now(), SystemTime::now());
+        // The two are read one after the other: of several attempts the least interrupted.
+        let read = |_| {
+            let (origin, now) = (Instant::now(), SystemTime::now());
+            (origin.elapsed(), origin, now)
+        };
+        let attempts = (0..WALL_READINGS).map(read);
+        let least = attempts.min_by_key(|(took, ..)| *took);
+        let (took, origin, now) = least.unwrap_or_else(|| read(0));
+        let origin = origin + took / 2;
         let since_1970 = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             source: Source::System {

@@ -161,6 +161,11 @@ impl<W: Workload> Sink for Arriving<'_, W> {
     }
 
     #[inline(always)]
+    fn stamped(&mut self, at_ns: u64) {
+        self.now_ns = at_ns;
+    }
+
+    #[inline(always)]
     fn frame(&mut self, frame: &[u8]) {
         self.workload
             .on_frame(self.port, frame, self.now_ns, self.replies);

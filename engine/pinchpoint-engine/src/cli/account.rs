@@ -192,7 +192,9 @@ fn times(result: &TrialResult) -> Table {
     for stream in &result.streams {
         for (what, found) in [("latency", &stream.latency), ("jitter", &stream.jitter)] {
             if let Some(latency) = found {
-                row(format!("{what} {}", title(stream)), latency);
+                let clock = stream.latency_clock.as_ref();
+                let by = clock.map_or_else(String::new, |clock| format!(", {clock}'s clock"));
+                row(format!("{what} {}{by}", title(stream)), latency);
             }
         }
     }

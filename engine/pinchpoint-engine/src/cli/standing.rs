@@ -13,7 +13,7 @@ use crate::session::allowed_cores;
 use crate::{convert, usage};
 use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal};
-use pinchpoint_port::{AnyPort, Deadline, OpenError, Port, ThreadGuard, mem, sched};
+use pinchpoint_port::{AnyPort, Deadline, OpenError, Port, Stamps, ThreadGuard, mem, sched};
 use pinchpoint_wire::FCS_LEN;
 use pinchpoint_worker::standing::{Control, Standing, UntilStopped};
 use pinchpoint_worker::{Clock, Settings, Worker, WorkerPort};
@@ -273,6 +273,10 @@ fn open(
     let opened = opened.map_err(missing)?.into_iter().zip(&request.ports);
     let mut workers: Vec<Vec<WorkerPort>> = request.workers.iter().map(|_| Vec::new()).collect();
     for (index, (queues, asked)) in opened.enumerate() {
+        if queues.iter().any(|queue| queue.stamps() != Stamps::Engine) {
+            let message = format!("{}: only send and listen take stamps=", asked.name);
+            return Err(Failure::usage(message));
+        }
         for (own, port) in workers.iter_mut().zip(queues) {
             own.push(WorkerPort {
                 index,

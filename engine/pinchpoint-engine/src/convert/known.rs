@@ -2,7 +2,7 @@
 
 use super::check;
 use crate::protocol::{ErrorReply, OpenRequest};
-use pinchpoint_port::{AnyPort, Backend, Port, PortSpec};
+use pinchpoint_port::{AnyPort, Backend, Port, PortSpec, Stamps};
 use pinchpoint_wire::ethernet::Mac;
 use pinchpoint_worker::WorkerPort;
 use pinchpoint_workload::streams::WorkersPorts;
@@ -23,6 +23,8 @@ pub struct KnownPort {
     /// Frames of the smallest ring that takes what is sent: its own, or one
     /// behind it.
     pub smallest_ring: u32,
+    /// Whose clock says when its frames arrived.
+    pub stamps: Stamps,
     /// Bits per second of its link, if it has a speed.
     pub speed_bps: Option<u64>,
     /// The workers that drive it, and its place among each one's ports.
@@ -57,6 +59,7 @@ impl Known {
                 max_len,
                 rx_ring: rx_ring.unwrap_or(0),
                 smallest_ring: tx_ring.into_iter().chain(behind).min().unwrap_or(0),
+                stamps: queues.first().map(Port::stamps).unwrap_or_default(),
                 speed_bps: queues.first_mut().and_then(Port::speed_bps),
                 workers: workers.collect(),
             }

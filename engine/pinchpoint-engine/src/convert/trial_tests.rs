@@ -1,5 +1,6 @@
 use super::*;
 use crate::convert::KnownPort;
+use pinchpoint_port::Stamps;
 use serde_json::{Value, json};
 use std::collections::HashSet;
 
@@ -12,6 +13,7 @@ fn known(ports: &[&str]) -> Known {
         max_len: 9216,
         rx_ring: RING,
         smallest_ring: RING,
+        stamps: Stamps::Engine,
         speed_bps: None,
         workers: vec![(0, place)],
     };

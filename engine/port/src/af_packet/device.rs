@@ -1,9 +1,9 @@
 //! What the user says about the interface.
 
-use crate::OpenError;
 use crate::options::Options;
+use crate::{OpenError, Stamps};
 
-const EXPECTED: &str = "NAME,fanout=hash|lb|cpu,mmap=0|1";
+const EXPECTED: &str = "NAME,fanout=hash|lb|cpu,mmap=0|1,stamps=engine|kernel|nic";
 
 /// How the kernel spreads arriving frames over the queues of a port
 /// (packet(7), `PACKET_FANOUT`).
@@ -24,6 +24,8 @@ pub(super) struct Device<'a> {
     pub(super) fanout: Fanout,
     /// Rings shared with the kernel, or else messages copied by system calls.
     pub(super) mmap: bool,
+    /// Whose clock says when a frame arrived.
+    pub(super) stamps: Stamps,
 }
 
 impl<'a> Device<'a> {
@@ -36,12 +38,23 @@ impl<'a> Device<'a> {
             "cpu" => Some(Fanout::Cpu),
             _ => None,
         })?;
+        let stamps = options.take("stamps", Stamps::Engine, |value| match value {
+            "engine" => Some(Stamps::Engine),
+            "kernel" => Some(Stamps::Kernel),
+            "nic" => Some(Stamps::Nic),
+            _ => None,
+        })?;
         let device = Self {
             name: options.name,
             fanout,
             mmap: options.switch("mmap", true)?,
+            stamps,
         };
         options.finish()?;
+        if stamps != Stamps::Engine && !device.mmap {
+            let message = format!("{}: only frames of a ring have time stamps", device.name);
+            return Err(OpenError::new(message).hint("leave out mmap=0, or stamps"));
+        }
         Ok(device)
     }
 }
@@ -56,6 +69,7 @@ mod tests {
             name: "eth0",
             fanout: Fanout::Hash,
             mmap: true,
+            stamps: Stamps::Engine,
         };
         assert_eq!(Device::parse("eth0"), Ok(expected));
     }
@@ -66,19 +80,36 @@ mod tests {
             name: "eth0.7",
             fanout: Fanout::Cpu,
             mmap: false,
+            stamps: Stamps::Engine,
         };
         assert_eq!(Device::parse("eth0.7,mmap=0,fanout=cpu"), Ok(expected));
         let balanced = Device::parse("eth0,fanout=lb,mmap=1").unwrap();
         assert_eq!((balanced.fanout, balanced.mmap), (Fanout::Balance, true));
+        let stamped = Device::parse("eth0,stamps=kernel").unwrap();
+        assert_eq!(stamped.stamps, Stamps::Kernel);
     }
 
     #[test]
     fn an_unknown_option_is_named() {
-        for part in ["fanout=random", "mmap=2", "mmap", "queue=1", ""] {
+        for part in [
+            "fanout=random",
+            "mmap=2",
+            "mmap",
+            "queue=1",
+            "stamps=ptp",
+            "",
+        ] {
             let error = Device::parse(&format!("eth0,{part}")).unwrap_err();
             let message = format!("af_packet device 'eth0,{part}': cannot read '{part}'");
             assert_eq!(error.message, message);
             assert!(error.hint.unwrap().contains("fanout=hash|lb|cpu"));
         }
+    }
+
+    #[test]
+    fn stamps_need_the_ring() {
+        let error = Device::parse("eth0,mmap=0,stamps=nic").unwrap_err();
+        assert!(error.message.contains("only frames of a ring"));
+        assert!(Device::parse("eth0,mmap=0,stamps=engine").is_ok());
     }
 }

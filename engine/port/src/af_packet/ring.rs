@@ -9,7 +9,7 @@
 use super::socket::Socket;
 use super::{Cut, Sent, vlan};
 use crate::ahead::{AHEAD, LINE, prefetch_frame};
-use crate::{BURST, Sink, Source};
+use crate::{BURST, Sink, Source, Stamps};
 use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -237,6 +237,8 @@ pub(super) struct RingReceiver {
     ring: Ring,
     socket: Socket,
     truncated: u64,
+    stamps: Stamps,
+    unstamped: u64,
 }
 
 impl RingReceiver {
@@ -247,14 +249,18 @@ impl RingReceiver {
         slots: usize,
         bytes: usize,
         max_len: usize,
+        stamps: Stamps,
     ) -> io::Result<Self> {
         let slot_len = (RX_NETWORK + max_len).next_multiple_of(SLOT_UNIT);
         let slots = slots.max(bytes / slot_len);
+        socket.stamp(stamps)?;
         let ring = Ring::new(&socket, libc::PACKET_RX_RING, slots, slot_len)?;
         Ok(Self {
             ring,
             socket,
             truncated: 0,
+            stamps,
+            unstamped: 0,
         })
     }
 
@@ -269,6 +275,15 @@ impl RingReceiver {
     /// Frames that did not fit in a slot.
     pub(super) fn truncated(&self) -> u64 {
         self.truncated
+    }
+
+    pub(super) fn stamps(&self) -> Stamps {
+        self.stamps
+    }
+
+    /// Frames without the time stamp of the NIC that was asked for.
+    pub(super) fn unstamped(&self) -> u64 {
+        self.unstamped
     }
 
     #[inline(always)]
@@ -286,12 +301,27 @@ impl RingReceiver {
                 let slot = self.ring.slot(k + AHEAD).as_ptr();
                 prefetch_frame(slot.wrapping_add(LINE), 2 * LINE);
             }
+            if self.stamps != Stamps::Engine {
+                sink.stamped(self.stamp(k));
+            }
             sink.frame(self.frame(k));
             let status = self.ring.status(k);
             status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
         }
         self.ring.advance(count);
         count
+    }
+
+    /// When the frame in that slot arrived, nanoseconds since 1970.
+    fn stamp(&mut self, ahead: usize) -> u64 {
+        let slot = self.ring.slot(ahead);
+        // SAFETY: the slot is ours as long as its status says so, and starts
+        // with its header.
+        let header = unsafe { &*slot.cast::<Header>().as_ptr() };
+        let status = self.ring.status(ahead).load(Ordering::Relaxed);
+        let is_by_nic = status & libc::TP_STATUS_TS_RAW_HARDWARE != 0;
+        self.unstamped += u64::from(self.stamps == Stamps::Nic && !is_by_nic);
+        u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec)
     }
 
     /// The frame in the slot `ahead` slots after the next, which is ours.

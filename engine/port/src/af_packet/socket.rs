@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::device::Fanout;
+use crate::Stamps;
 use pinchpoint_wire::ethernet::Mac;
 use std::io;
 use std::mem;
@@ -116,6 +117,37 @@ impl Socket {
                 mem::size_of_val(&address) as libc::socklen_t,
             )
         })
+    }
+
+    /// Has the kernel stamp each frame of the receive ring by this clock; of the
+    /// engine's, does nothing. The kernel begins a moment later, and stamps until
+    /// then when it puts a frame into the ring.
+    pub(super) fn stamp(&self, stamps: Stamps) -> io::Result<()> {
+        let (made, told) = match stamps {
+            Stamps::Engine => return Ok(()),
+            Stamps::Kernel => (
+                libc::SOF_TIMESTAMPING_RX_SOFTWARE,
+                libc::SOF_TIMESTAMPING_SOFTWARE,
+            ),
+            Stamps::Nic => (
+                libc::SOF_TIMESTAMPING_RX_HARDWARE,
+                libc::SOF_TIMESTAMPING_RAW_HARDWARE,
+            ),
+        };
+        self.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &(made | told))?;
+        self.set_packet(libc::PACKET_TIMESTAMP, told as libc::c_int)
+    }
+
+    /// Whether the NIC stamps every frame that it receives.
+    pub(super) fn is_stamped_by_nic(&self, name: Name) -> io::Result<bool> {
+        /// `HWTSTAMP_FILTER_ALL` of `linux/net_tstamp.h`.
+        const ALL: libc::c_int = 1;
+        // `struct hwtstamp_config`: flags, what is stamped that is sent, what is received.
+        let mut config: [libc::c_int; 3] = [0; 3];
+        self.ask(name, libc::SIOCGHWTSTAMP, |question| {
+            question.ifr_ifru.ifru_data = config.as_mut_ptr().cast();
+        })?;
+        Ok(config[2] == ALL)
     }
 
     /// Lets nothing in, whatever the socket is bound to.

@@ -4,7 +4,7 @@ use super::*;
 use crate::{BURST, Backend, Uniform};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Bytes of frames whose length does not matter.
@@ -41,8 +41,8 @@ impl Veth {
         veth
     }
 
-    fn open(&self, end: usize, options: &str, queues: u16) -> Vec<AfPacketPort> {
-        let spec = PortSpec {
+    fn spec(&self, end: usize, options: &str, queues: u16) -> PortSpec {
+        PortSpec {
             name: "port".to_owned(),
             backend: Backend::AfPacket,
             device: format!("end{options}"),
@@ -50,8 +50,11 @@ impl Veth {
             rx_ring: 1024,
             tx_ring: 256,
             queues,
-        };
-        AfPacketPort::open(&spec).unwrap()
+        }
+    }
+
+    fn open(&self, end: usize, options: &str, queues: u16) -> Vec<AfPacketPort> {
+        AfPacketPort::open(&self.spec(end, options, queues)).unwrap()
     }
 
     fn both(&self, options: &str) -> [AfPacketPort; 2] {
@@ -167,6 +170,59 @@ fn both_directions_carry_every_frame_unchanged_and_in_order() {
         }
         assert_eq!((left.rx_missed(), right.rx_missed()), (Some(0), Some(0)));
     }
+}
+
+/// When frames arrived, by the port's own stamps.
+#[derive(Default)]
+struct Times(Vec<u64>);
+
+impl Sink for Times {
+    fn arrived(&mut self, _count: usize) {}
+
+    fn stamped(&mut self, at_ns: u64) {
+        self.0.push(at_ns);
+    }
+
+    fn frame(&mut self, _frame: &[u8]) {}
+}
+
+fn since_1970_ns() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap().as_nanos() as u64
+}
+
+#[test]
+#[ignore = "needs root"]
+fn the_kernel_stamps_a_frame_as_it_arrives_and_not_as_it_is_taken() {
+    let veth = Veth::new(1500);
+    let [mut left, mut right] = [veth.open(0, "", 1), veth.open(1, ",stamps=kernel", 1)];
+    assert_eq!(right[0].stamps(), Stamps::Kernel);
+    let before_ns = since_1970_ns();
+    assert_eq!(send(&mut left[0], 0, 20, SHORT), 20);
+    let mut times = Times::default();
+    wait_until("20 frames", || {
+        std::thread::sleep(Duration::from_millis(50)); // which is in no stamp
+        right[0].receive(&mut times);
+        times.0.len() == 20
+    });
+    let after_ns = since_1970_ns() - 50_000_000;
+    let expected = before_ns..after_ns;
+    assert!(
+        times.0.iter().all(|at| expected.contains(at)),
+        "{:?} in {expected:?}",
+        times.0
+    );
+    assert_eq!(right[0].failure(), None);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn an_interface_that_stamps_nothing_is_refused() {
+    let veth = Veth::new(1500);
+    let spec = veth.spec(0, ",stamps=nic", 1);
+    let refused = AfPacketPort::open(&spec).err().unwrap();
+    assert!(refused.message.starts_with("end: the NIC does not stamp"));
+    assert!(refused.hint.unwrap().starts_with("hwstamp_ctl -i end -r 1"));
 }
 
 /// One burst, waited for.
