@@ -108,12 +108,15 @@ def _(resource: r.Veth, host: Host) -> None:
 @create.register
 def _(resource: r.LentInterface, host: Host) -> None:
     interfaces.lend(host, resource.interface, resource.netns, resource.name, resource.mtu)
+    if resource.stamped_before:
+        interfaces.stamp(host, resource.name, interfaces.STAMP_ALL, resource.netns)
 
 
 @remove.register
 def _(resource: r.LentInterface, host: Host) -> None:
     before = (resource.mtu_before, resource.was_up, resource.addresses, resource.steering)
-    state = interfaces.State(*before, resource.mac, resource.was_promiscuous, resource.offloads)
+    others = (resource.mac, resource.was_promiscuous, resource.offloads, resource.stamped_before)
+    state = interfaces.State(*before, *others)
     interfaces.give_back(host, resource.interface, resource.netns, resource.name, state)
 
 

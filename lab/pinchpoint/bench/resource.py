@@ -97,11 +97,13 @@ class LentInterface(Resource, frozen=True, tag="lent_interface"):
     mac: str = ""  # before; empty: not known
     was_promiscuous: bool = False
     offloads: tuple[tuple[str, str], ...] = ()  # ("tx", "on"), ...: as `ethtool -K` takes them
+    stamped_before: str = ""  # what it stamped of what it received, a number of `hwstamp_ctl -r`; empty: left as it is
 
     def describe(self) -> str:
         before = ", ".join(("up" if self.was_up else "down", *(words[0] for words in self.addresses)))
         lent = f"ip link set dev {self.interface} netns {self.netns} name {self.name} mtu {self.mtu} up"
-        return f"{lent}    # was mtu {self.mtu_before}, {before}"
+        stamps = f"; ip netns exec {self.netns} hwstamp_ctl -i {self.name} -r 1" if self.stamped_before else ""
+        return f"{lent}{stamps}    # was mtu {self.mtu_before}, {before}"
 
 
 class Host(Resource, frozen=True, tag="host"):

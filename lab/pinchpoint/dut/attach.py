@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+import msgspec
+
 from pinchpoint.bench import resource
 from pinchpoint.bench.resource import AnyResource, Command, MarkedProcesses, Namespace, Relay, RunDirectory, Veth
 from pinchpoint.dut.device import Attachment, Pages
@@ -78,10 +80,10 @@ def _ends(scenario: Scenario, places: Places, port: Port) -> list[AnyResource]:
             return [pair]
         # An end takes frames of XDP programs only where it polls, as for GRO (`veth_xdp_xmit` of the kernel).
         return [pair, Command(("ethtool", "-K", port.name, "gro", "on"), places.dut_netns)]
-    ends = [(link.device.interface, places.dut_netns)]
+    ends: list[AnyResource] = [lent(link.device.interface, places.dut_netns, port.name, size, places.machine)]
     if link.far.interface and link.is_local:
-        ends.append((link.far.interface, places.engine_netns))
-    return [lent(interface, netns, port.name, size, places.machine) for interface, netns in ends]
+        ends.append(lent_to_engine(scenario, link.far.interface, places.engine_netns, port.name, size, places.machine))
+    return ends
 
 
 def lent(interface: str, netns: str, name: str, mtu: int, host: Host) -> resource.LentInterface:
@@ -89,6 +91,15 @@ def lent(interface: str, netns: str, name: str, mtu: int, host: Host) -> resourc
     state = interfaces.look(host, interface)
     before = (state.mtu, state.is_up, state.addresses, state.steering, state.mac, state.is_promiscuous, state.offloads)
     return resource.LentInterface(interface, netns, name, max(mtu, state.mtu), *before)
+
+
+def lent_to_engine(
+    scenario: Scenario, interface: str, netns: str, name: str, mtu: int, host: Host
+) -> resource.LentInterface:
+    """The same, which stamps what it receives where the scenario asks for that."""
+    asked = scenario.engine.latency_clock == "nic"
+    own = lent(interface, netns, name, mtu, host)
+    return msgspec.structs.replace(own, stamped_before=interfaces.stamped(host, interface)) if asked else own
 
 
 def engine_links(scenario: Scenario, places: Places) -> list[Links]:
@@ -108,17 +119,37 @@ def engine_links(scenario: Scenario, places: Places) -> list[Links]:
 
 def by_veth(scenario: Scenario, places: Places, port: Port, fastest: BackendName) -> Attachment:
     """The engine's end of a veth pair or a cable; `fastest` is the backend towards this device. Raises InputError."""
-    asked = scenario.engine.backend
+    asked, clock = scenario.engine.backend, scenario.engine.latency_clock
     nic = scenario.link(port).far.nic
     if nic and asked != "auto" and all(scenario.link(other).far.nic for other in scenario.ports):
         raise _unreached(scenario, "a NIC by its address")
+    _require_stamps(scenario, port)
     if nic:
         return Attachment("dpdk", nic)
-    wanted = fastest if asked == "auto" else asked
+    wanted: str = (fastest if clock == "engine" else "af_packet") if asked == "auto" else asked
     if (backend := next((name for name in _TO_VETHS if name == wanted), None)) is not None:
         receives = ",rx=1" if backend == "xdp_live" else ""  # which else only sends
-        return Attachment(backend, f"{port.name}{receives}", places.engine_netns)
+        return Attachment(backend, f"{port.name}{receives}{stamps(scenario)}", places.engine_netns)
     raise _unreached(scenario, "a veth pair")
+
+
+def stamps(scenario: Scenario) -> str:
+    """The option of a packet socket whose frames another clock than the engine's times; else empty."""
+    clock = scenario.engine.latency_clock
+    return "" if clock == "engine" else f",stamps={clock}"
+
+
+def _require_stamps(scenario: Scenario, port: Port, is_ring: bool = False) -> None:
+    """Raises InputError where nobody but the engine says when the frames of a port arrive, and another should."""
+    clock, end = scenario.engine.latency_clock, scenario.link(port).far
+    if clock == "engine":
+        return
+    told = f"{scenario.path}: engine.latency_clock = {clock!r}"
+    if is_ring or end.nic or scenario.engine.backend not in ("auto", "af_packet"):
+        message = f"{told} needs packet sockets, which do not reach port {port.name}"
+        raise InputError(message, 'engine.latency_clock = "engine", or a dut whose ports are interfaces')
+    if clock == "nic" and not end.interface:
+        raise InputError(f"{told}: port {port.name} is no NIC", 'port.engine_interface names one; or "kernel"')
 
 
 def _unreached(scenario: Scenario, ends: str) -> InputError:
@@ -134,6 +165,7 @@ def by_dpdk(scenario: Scenario, places: Places, number: int, port: Port) -> Atta
     end = scenario.link(port).far
     if end.interface:
         return by_veth(scenario, places, port, "af_packet")
+    _require_stamps(scenario, port, is_ring=True)
     if scenario.engine.backend != "auto":
         raise _unreached(scenario, f"ports of {scenario.dut.kind} {scenario.dut.io}")
     if end.nic:

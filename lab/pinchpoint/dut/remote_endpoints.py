@@ -11,7 +11,7 @@ from pinchpoint.bench.requirements import hugepages as enough
 from pinchpoint.bench.resource import AnyResource, Command, Hugepages, MarkedProcesses, Namespace
 from pinchpoint.bench.resource import Host as VethHost
 from pinchpoint.dut import nics
-from pinchpoint.dut.attach import STANDARD_MTU, lent, mtu, pages_of
+from pinchpoint.dut.attach import STANDARD_MTU, lent, lent_to_engine, mtu, pages_of
 from pinchpoint.dut.device import Device
 from pinchpoint.dut.places import Places
 from pinchpoint.engine.process import LIBRARIES, find_engine
@@ -44,7 +44,8 @@ def resources(scenario: Scenario, site: Site, places: Places) -> Iterator[AnyRes
     interfaces = [(interface, name) for interface, name in ends if interface]
     if interfaces:
         yield Namespace(places.engine_netns)
-    yield from (lent(interface, places.engine_netns, name, mtu(scenario), host) for interface, name in interfaces)
+    for interface, name in interfaces:
+        yield lent_to_engine(scenario, interface, places.engine_netns, name, mtu(scenario), host)
     for end in scenario.ends_at(site):
         yield from _end_resources(scenario, end, places)
 

@@ -21,7 +21,7 @@ from pinchpoint.bench import resource as bench_resource
 from pinchpoint.bench.requirements import Probe, Remedy, command
 from pinchpoint.bench.resource import AnyResource, Command, Daemon, GuestKernel, Inside, Namespace, TextFile, Veth
 from pinchpoint.dut import softirq
-from pinchpoint.dut.attach import foundation, mtu
+from pinchpoint.dut.attach import foundation, mtu, stamps
 from pinchpoint.dut.device import Attachment, Bench, Device, Freezing, Live, Pages, RawScenario, Seen, between
 from pinchpoint.dut.places import Places
 from pinchpoint.host.guest import Guest
@@ -257,7 +257,7 @@ class GuestedBench(Bench):
 
     def attachment(self, number: int, port: Port) -> Attachment:
         """A tap of the port's name, by af_packet."""
-        return Attachment("af_packet", port.name, self.places.engine_netns)
+        return Attachment("af_packet", f"{port.name}{stamps(self.scenario)}", self.places.engine_netns)
 
     def facts(self) -> Mapping[str, str]:
         """The device's, and what the guest is."""

@@ -138,6 +138,7 @@ class StreamResult(Part, frozen=True):
     rx_ports: tuple[str, ...] = ()
     reordered_in_flow: int | None = None
     misdelivered: int | None = None
+    latency_clock: str | UnsetType = UNSET  # "kernel" or "nic": says when frames arrived; absent: the engine's
 
 
 class SliceResult(Part, frozen=True):

@@ -20,6 +20,8 @@ _SOCKET = re.compile(r"^\S+\s+\S+\s+(?P<local>\S+):\d+\s+(?P<peer>\S+):\d+\s+use
 _SSH = re.compile(r'"sshd?(-session)?"')
 _NOT_THERE = "ip link show; if a run that was killed had it: pinchpoint clean"
 _COMES_BACK = "kernel"  # the protocol of routes that follow from an address
+STAMP_ALL = "1"
+_RX_FILTER = re.compile(r"rx_filter (?P<filter>\d+)")
 _OFFLOAD = re.compile(r"^([a-z-]+): (on|off)( \[fixed\])?", re.MULTILINE)
 # As `ethtool -k` names them, and as `-K` takes them. Segmentation needs checksums, so it comes later.
 _OFFLOADS: Final = {
@@ -39,6 +41,7 @@ class State:
     mac: str = ""  # a router's port takes the address to which frames are sent; empty: it is left as it is
     is_promiscuous: bool = False  # a switch that is killed leaves that on
     offloads: tuple[tuple[str, str], ...] = ()  # ("tx", "on"), ... of those that can be changed; empty: no ethtool
+    stamped: str = ""  # what it stamps of what it receives, a number of `hwstamp_ctl -r`; empty: left as it is
 
 
 def look(host: Host, name: str) -> State:
@@ -79,6 +82,28 @@ def give_back(host: Host, interface: str, netns: str, name: str, state: State) -
     for offload, was in state.offloads:
         if present.get(offload, was) != was:
             host.run(["ethtool", "-K", interface, offload, was])
+    if state.stamped:
+        stamp(host, interface, state.stamped)
+
+
+def stamped(host: Host, interface: str) -> str:
+    """Which frames a NIC stamps as it receives them: "0" none, "1" all, others some. Raises RequirementError."""
+    if not host.which("hwstamp_ctl"):
+        raise RequirementError(f"hwstamp_ctl{_on(host)}: not installed", "apt-get install linuxptp")
+    try:
+        found = _RX_FILTER.search(host.run(["hwstamp_ctl", "-i", interface]))
+    except CommandFailed as error:
+        found, why = None, error.message
+    else:
+        why = "hwstamp_ctl says nothing of what it stamps"
+    if found is None:
+        raise RequirementError(f"{interface}{_on(host)} stamps no frames: {why}", 'engine.latency_clock = "kernel"')
+    return found["filter"]
+
+
+def stamp(host: Host, interface: str, which: str, netns: str | None = None) -> None:
+    """Have a NIC stamp those. Raises CommandFailed where it cannot: `ethtool -T` lists what it can."""
+    host.run(["hwstamp_ctl", "-i", interface, "-r", which], netns)
 
 
 def bring_home(host: Host, netns: str, name: str, interface: str) -> None:

@@ -27,7 +27,12 @@ def undo(journal: Path, host: Host) -> bool:
         resources, is_whole = _present(journal)
         for lent in reversed([resource for resource in resources if resource["kind"] == "lent_interface"]):
             before = (lent["mtu_before"], lent["was_up"], lent["addresses"], lent.get("steering", ""))
-            also = (lent.get("mac", ""), lent.get("was_promiscuous", False), lent.get("offloads", ()))
+            also = (
+                lent.get("mac", ""),
+                lent.get("was_promiscuous", False),
+                lent.get("offloads", ()),
+                lent.get("stamped_before", ""),
+            )
             state = interfaces.State(*before, *also)
             interfaces.give_back(host, lent["interface"], lent["netns"], lent["name"], state)
             _removed(journal, lent)

@@ -266,7 +266,8 @@ class Engine:
     memory_mb: int  # hugepage memory of the engine (dpdk only)
     backend: str  # "auto": the datapath's own; or "af_packet", "af_xdp", "xdp_live"
     runs_on: str | None = None  # its host by name; None: the device's
-    clock_error_us: float | None = None  # by which the clocks of two engines' hosts may be apart; None: not known
+    clock_error_us: float | None = None  # by which the clocks of a latency may be apart; None: not known, or one clock
+    latency_clock: str = "engine"  # says when frames arrive: "engine", "kernel", "nic"
 
 
 class SearchMethod(StrEnum):

@@ -164,9 +164,15 @@ ENGINE = Table(
             "The host on which it runs; \"lab\": the machine on which the lab runs. `cpus` are that host's. Every "
             "port then has an `interface` and an `engine_interface`.", Unset("the DUT's host")),
         Key("clock_error_us", kinds.number(0, 1e9),
-            "By how much the clocks of the hosts of two engines may be apart, microseconds: the bound that PTP or "
-            "chrony gives. One-way latency is reported with it as its error.",
+            "By how much the clocks of the hosts of two engines, or those of a NIC and its host, may be apart, "
+            "microseconds: the bound that PTP, chrony or phc2sys gives. One-way latency is reported with it as its "
+            "error.",
             Unset("not known: no latency where two engines measure")),
+        Key("latency_clock", kinds.word("engine", "kernel", "nic"),
+            'Whose clock says when a frame arrives. "engine": when the engine takes it; "kernel": when the kernel '
+            'takes it from the device, so that a busy engine adds nothing; "nic": when the NIC receives it, by a clock '
+            "that phc2sys keeps at the system's: `clock_error_us` says how exactly, and every port has an "
+            "`engine_interface`. The last two need packet sockets.", "engine"),
     ),
 )  # fmt: skip
 

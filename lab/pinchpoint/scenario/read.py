@@ -64,6 +64,7 @@ def scenario_of(source: Source) -> Scenario | None:
     _check_name(source, source.path)
     if not tables["service"]:  # its load is divided among any number of CPUs
         _check_engine(source, tables["engine"], arrays["port"])
+    _check_clock(source, tables["engine"], tables["service"], arrays["port"])
     _check_search(source, tables["search"])
     service_keys.check(source, device, tables, arrays)
     if not source.problems:
@@ -162,6 +163,20 @@ def _check_engine(source: Source, engine: Values, ports: Sequence[Element]) -> N
         numbers = ", ".join(str(cpu) for cpu in cpus)
         at_most = f"at most {most}, one CPU for each [[port]]{' or queue' if most > len(ports) else ''}"
         source.problem(("engine", "cpus"), f"expected {at_most}; found {len(cpus)} ({numbers})")
+
+
+def _check_clock(source: Source, engine: Values, service: Values, ports: Sequence[Element]) -> None:
+    """Whose clock times arrivals: with connections the engine's own, and a NIC's where every port is one."""
+    place, clock = ("engine", "latency_clock"), engine.get("latency_clock", "engine")
+    if clock != "engine" and service:
+        source.mismatch(place, '"engine" where a [service] is loaded', clock)
+    if clock != "nic":
+        return
+    if not all(port.values.get("engine_interface") for port in ports):
+        source.mismatch(place, '"engine" or "kernel" where a port has no engine_interface', clock)
+    if engine.get("clock_error_us") is None:
+        told = "expected how far from the system's phc2sys may leave the NIC's clock, where latency_clock is \"nic\""
+        source.problem(("engine", "clock_error_us"), f"{told}; found nothing")
 
 
 _GOALS_IN_ORDER: Final = (

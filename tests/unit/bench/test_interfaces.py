@@ -1,6 +1,7 @@
 """Interfaces that a bench is lent: which it may have, and that they are given back as they were."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -40,7 +41,10 @@ class Machine:
     def __init__(self, *links, routes=(), sockets="", namespaces=("pp-b1-dut",), is_lent=True):
         self.links, self.routes, self.sockets, self.changes = links, routes, sockets, []
         self.namespaces, self.is_lent = namespaces, is_lent
-        self.files, self.offloads = {}, ""
+        self.files, self.offloads, self.stamping = {}, "", ""
+
+    def which(self, program):
+        return f"/usr/sbin/{program}" if self.stamping else None
 
     def run(self, argv, *_, **__):
         line = " ".join(argv)
@@ -52,6 +56,7 @@ class Machine:
             "ip -n pp-b1-dut link show dev left": "",
             "ss -H -t -n -p state established": self.sockets,
             "ethtool -k eth1": self.offloads,
+            "hwstamp_ctl -i eth1": self.stamping,
         }
         if line not in shown:
             self.changes.append(line)
@@ -154,6 +159,24 @@ def test_an_offload_that_the_bench_changed_is_as_before():
     interfaces.give_back(machine, "eth1", "pp-b1-dut", "left", state)
     assert machine.changes[-1] == "ethtool -K eth1 tx on"
     assert not [line for line in machine.changes if "gro" in line]
+
+
+def test_a_nic_that_stamps_for_a_bench_stamps_as_before_once_it_is_given_back():
+    machine = Machine(LINK)
+    with pytest.raises(RequirementError) as caught:
+        interfaces.stamped(machine, "eth1")
+    assert (caught.value.message, caught.value.hint) == (
+        "hwstamp_ctl on gen: not installed",
+        "apt-get install linuxptp",
+    )
+    machine.stamping = "current settings:\ntx_type 0\nrx_filter 12\n"
+    state = replace(STATE, stamped=interfaces.stamped(machine, "eth1"))
+    interfaces.give_back(machine, "eth1", "pp-b1-dut", "left", state)
+    assert machine.changes == [*GIVEN_BACK, "hwstamp_ctl -i eth1 -r 12"]
+    machine.stamping = "SIOCGHWTSTAMP failed: Operation not supported\n"
+    with pytest.raises(RequirementError) as caught:
+        interfaces.stamped(machine, "eth1")
+    assert caught.value.message.startswith("eth1 on gen stamps no frames: ")
 
 
 def test_an_interface_goes_home_before_its_namespace_ends_with_the_lease(tmp_path):

@@ -185,6 +185,27 @@ def test_latency_that_two_clocks_disprove_is_withheld_with_the_reason(early_ns, 
         assert point.note.startswith("each time may be wrong by 50.0 us")
 
 
+@pytest.mark.parametrize(
+    ("engine", "early_ns", "note"),
+    [
+        ({"latency_clock": "kernel"}, 0, "arrivals by the kernel's clock"),
+        ({"latency_clock": "kernel"}, 80, "a frame was received 80.0 ns before it was sent, by the system's clock, "),
+        ({"latency_clock": "nic", "clock_error_us": 0.1}, 80, "arrivals by the NIC's clock, to within 100 ns"),
+        ({"latency_clock": "nic", "clock_error_us": 0.1}, 800, "a frame was received 800 ns before it was sent, by th"),
+    ],
+)
+def test_latency_says_whose_clock_it_is_of_and_contains_nothing_of_the_engines_loop(engine, early_ns, note):
+    changed = replace(LATENCY, min_ns=-early_ns)
+    trial = trials.trial(500.0, counts=replace(trials.stream_counts(), latency=changed))
+    scenario = replace(SCENARIO, engine=replace(SCENARIO.engine, **engine), measure=Rates((0.5,), 0.2))
+    session = SimpleNamespace(scenario=scenario, trial=lambda phase, duration_s, load_fps: trial)
+    ndr = Rate(0.0, RateStatus.FOUND, 1000.0, None, 1.0, 3.0, "")
+    point = rates._latency(0.5, rates._RateSearch(SearchOutcome((ndr,), None), ()), session)
+    assert point.note.startswith(note)
+    assert (point.latency is None) is note.startswith("a frame")
+    assert point.loopback is None
+
+
 @pytest.mark.parametrize(("ports", "phase"), [(("left", "right"), "latency"), (("left",), ROUND_TRIP)])
 def test_one_engine_on_another_host_has_one_clock_and_two_engines_have_two(ports, phase):
     sites = (Site(), Site(Remote("gen", "gen", True, 60.0), ports))

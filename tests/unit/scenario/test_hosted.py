@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from pinchpoint.bench import resource
 from pinchpoint.dut import remote_endpoints
 from pinchpoint.dut.setup import absent_cpus, planned_ends
 from pinchpoint.host.local import Local
@@ -242,6 +243,62 @@ def test_cables_on_one_host_need_no_other_one():
     assert parse(text, "x.toml").is_multi_host is False
 
 
+DPDK = """
+runs_on = "dut"
+host.dut = {{}}
+host.gen = {{}}
+host.sink = {{}}
+dut = {{ datapath = "dpdk", pmd_cpus = [1], rules = "actions=drop" }}
+engine = {{ runs_on = "gen", cpus = [0, 2] }}
+port = [{{ name = "left"{left} }}, {{ name = "right"{right} }}]
+stream = [{{ from = "left", to = "right" }}]
+"""
+ON_LAB = """
+dut = {{ kind = "ovs", datapath = "{datapath}", pmd_cpus = [1], rules = "actions=drop" }}
+engine = {{ cpus = [0], latency_clock = "kernel" }}
+port = [{{ name = "left" }}, {{ name = "right" }}]
+stream = [{{ from = "left", to = "right" }}]
+"""
+BY_NIC = 'latency_clock = "nic"\nclock_error_us = 0.5'
+
+
+def test_nics_at_cables_time_what_they_receive_where_that_is_asked_for():
+    wanted = span(engine=BY_NIC)
+    assert [end.device for end in planned_ends(wanted, Local())] == ["left,stamps=nic", "right,stamps=nic"]
+    lent = resource.LentInterface("eth0", "pp-b1-engine", "left", 1500, 1500, True, (), stamped_before="0")
+    assert "up; ip netns exec pp-b1-engine hwstamp_ctl -i left -r 1    # was mtu 1500" in lent.describe()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            SPAN.format(cpu=1, top="", engine='latency_clock = "nic"', right="", more=""),
+            "engine.clock_error_us: expected how far from the system's phc2sys may leave the NIC's clock",
+        ),
+        (
+            DPDK.format(left="", right="").replace("cpus = [0, 2]", 'latency_clock = "nic"'),
+            'expected "engine" or "kernel" where a port has no engine_interface',
+        ),
+    ],
+)
+def test_a_clock_that_times_nothing_is_refused(text, told):
+    with pytest.raises(InputError) as caught:
+        parse(text, "x.toml")
+    assert told in str(caught.value)
+
+
+def test_packet_sockets_alone_are_timed_by_another_clock():
+    wanted = parse(ON_LAB.format(datapath="af_xdp"), "x.toml")
+    assert [(end.backend, end.device) for end in planned_ends(wanted, Local())] == [
+        ("af_packet", "left,stamps=kernel"),
+        ("af_packet", "right,stamps=kernel"),
+    ]
+    with pytest.raises(InputError) as caught:
+        planned_ends(parse(ON_LAB.format(datapath="dpdk"), "x.toml"), Local())
+    assert "engine.latency_clock = 'kernel' needs packet sockets, which do not reach port left" in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
@@ -288,16 +345,6 @@ def test_cables_are_checked_at_both_ends(old, new, told):
     assert told in str(caught.value)
 
 
-DPDK = """
-runs_on = "dut"
-host.dut = {{}}
-host.gen = {{}}
-host.sink = {{}}
-dut = {{ datapath = "dpdk", pmd_cpus = [1], rules = "actions=drop" }}
-engine = {{ runs_on = "gen", cpus = [0, 2] }}
-port = [{{ name = "left"{left} }}, {{ name = "right"{right} }}]
-stream = [{{ from = "left", to = "right" }}]
-"""
 NIC, OTHER, INTERFACE = '{key} = "0000:01:00.0"', '{key} = "0000:01:00.1"', '{key} = "eth1"'
 
 

@@ -198,8 +198,10 @@ fn times(result: &TrialResult) -> Table {
             }
         }
     }
+    let is_own = |stream: &StreamResult| stream.latency_clock.is_none();
     if let Some(own) = &result.witness.loopback
         && !table.is_empty()
+        && result.streams.iter().any(is_own)
     {
         table.row([
             "of latency, the engine's own".to_owned(),

@@ -31,13 +31,21 @@ from pinchpoint.model import units
 from pinchpoint.model.frames import five_tuples, is_exact
 from pinchpoint.model.measurement import MRR, Bound, Interval, Metric, band_metrics
 from pinchpoint.model.result import Ceiling, LatencyPoint, PauseGap, Rate, RateStatus, ReceiveRate, ScenarioResult
-from pinchpoint.model.scenario import Relative, Scenario, Search, SearchMethod, Stream
+from pinchpoint.model.scenario import Engine, Relative, Scenario, Search, SearchMethod, Stream
 from pinchpoint.model.trial import LATENCY_PHASE, LatencySummary, ThreadLoad, Trial, TrialValidity
 from pinchpoint.model.warning import ResultWarning, Warn
 from pinchpoint.search import SearchOutcome, find_rates, until_valid
 from pinchpoint.search.slices import slice_s
 from pinchpoint.stats.estimate import receive_rate
 
+_CLOCKS: Final = {"kernel": "kernel", "nic": "NIC"}
+_APART: Final = "which are further apart than engine.clock_error_us says"
+_EARLY: Final = {
+    "engine": f"by the clocks of two hosts, {_APART}",
+    "kernel": "by the system's clock, which was set meanwhile or is that of two hosts",
+    "nic": f"by the clocks of a NIC and its host, {_APART}",
+}
+"""What a frame says that arrives before it was sent, by who says when it arrives."""
 LATENCY_REPEATS = 1.5  # trials made for each latency, for estimates
 MOST_LATENCY_REPEATS = 3  # the last one is reported even if it is invalid, with a note
 AT_NDR = 0.02  # relative: trials this near to the NDR say what the device does at it
@@ -261,8 +269,10 @@ def _latency(share: float, search: _RateSearch, session: Session) -> LatencyPoin
 
     repeats = min(MOST_LATENCY_REPEATS, scenario.search.max_repeats)
     trial = until_valid(partial(session.trial, phase), asked(scenario, Rates).duration_s, load_fps, repeats)
-    latency, note = None if _early_ns(trial) else trial.latency, "; ".join(_notes(trial, is_apart))
-    seen = trial.witness.loopback, core_distance_ns(trial), trial.validity, trial.round_trip
+    latency = None if _early_ns(trial, scenario.engine) else trial.latency
+    note = "; ".join(_notes(trial, is_apart, scenario.engine))
+    loopback = trial.witness.loopback if scenario.engine.latency_clock == "engine" else None  # no part of it
+    seen = loopback, core_distance_ns(trial), trial.validity, trial.round_trip
     return LatencyPoint(share, load_fps, trial.id, latency, note, *seen)
 
 
@@ -274,13 +284,14 @@ def _comes_back(scenario: Scenario) -> bool:
     return len(senders) == 1 and senders.isdisjoint(receivers)
 
 
-def _early_ns(trial: Trial) -> float:
+def _early_ns(trial: Trial, engine: Engine) -> float:
     """By how much a frame was received before it was sent; 0 if the stated error of the clocks allows that."""
+    error_ns = 1e3 * (engine.clock_error_us or 0)
     latencies = [stream.latency for stream in trial.streams if stream.latency]
-    return max((-latency.min_ns for latency in latencies if latency.min_ns < -(latency.clock_error_ns or 0)), default=0)
+    return max((-latency.min_ns for latency in latencies if latency.min_ns < -error_ns), default=0)
 
 
-def _notes(trial: Trial, is_apart: bool) -> Iterator[str]:
+def _notes(trial: Trial, is_apart: bool, engine: Engine) -> Iterator[str]:
     """Why there is no latency, or what to mind. `is_apart`: two engines without a common clock."""
     if round_trip := trial.round_trip:
         times = f"p50 {units.nanoseconds(round_trip.p50_ns)}, p99 {units.nanoseconds(round_trip.p99_ns)}"
@@ -289,15 +300,15 @@ def _notes(trial: Trial, is_apart: bool) -> Iterator[str]:
         yield "nothing came back: the device must forward both ways"
     if trial.validity is not TrialValidity.VALID:
         yield f"{trial.validity.value}: {trial.reason}"
-    elif early_ns := _early_ns(trial):
-        yield (
-            f"a frame was received {units.nanoseconds(early_ns)} before it was sent, by the clocks of two hosts, which "
-            "are further apart than engine.clock_error_us says"
-        )
+    elif early_ns := _early_ns(trial, engine):
+        yield f"a frame was received {units.nanoseconds(early_ns)} before it was sent, {_EARLY[engine.latency_clock]}"
     elif trial.latency and trial.latency.clock_error_ns is not None:
         yield f"each time may be wrong by {units.nanoseconds(trial.latency.clock_error_ns)}: clocks of two hosts"
     elif trial.lost:
         yield f"lost {units.loss(trial.loss_ratio)} of its frames"
+    if trial.latency and engine.latency_clock != "engine" and not _early_ns(trial, engine):
+        within = f", to within {units.nanoseconds(1e3 * (engine.clock_error_us or 0))}" if engine.clock_error_us else ""
+        yield f"arrivals by the {_CLOCKS[engine.latency_clock]}'s clock{within}"
     if is_apart and any(stream.received and not (stream.latency or stream.round_trip) for stream in trial.streams):
         yield "two engines have no clock in common; engine.clock_error_us says by how much their hosts' are apart"
 
