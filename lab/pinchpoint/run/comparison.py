@@ -6,14 +6,12 @@ Both benches are built several times. It is resumable at any stretch of slices a
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from types import MappingProxyType
 
-from pinchpoint.dut.setup import Setup, prepare
 from pinchpoint.findings.paired_benches import alternation, rate_metric, tried, turns_metric, why_hopeless
-from pinchpoint.measure.standing import Standing, Task, Undoable, live_bench
+from pinchpoint.measure.standing import Task, Undoable
 from pinchpoint.measure.summary import scenario_result
 from pinchpoint.model.comparison import ComparisonRequest, Method
 from pinchpoint.model.duet import MEASURED, SIDES, Stretch
@@ -24,8 +22,8 @@ from pinchpoint.model.trial import ALTERNATING, Trial
 from pinchpoint.model.warning import ResultWarning
 from pinchpoint.run.checkpoint import Growing, RunContext
 from pinchpoint.run.duet import AlternatingSlices, SliceRecord
-from pinchpoint.run.paired_benches import AtLoad, LivePair, both_live, in_pairs, warm_pair
-from pinchpoint.run.scenario import planned
+from pinchpoint.run.paired_benches import AtLoad, LivePair, beside, first_of_pair, in_pairs, warm_pair
+from pinchpoint.run.scenario import built_bench
 from pinchpoint.stats.alternating import Alternation, Turn
 from pinchpoint.stats.duet import compare_slices
 from pinchpoint.store.folder import RunFolder
@@ -98,30 +96,27 @@ class BothBenches:
         (a, b), context = self._units, self._context
         context.on_stoppable(Undoable())  # what measured on the benches before stops nothing any more
         context.listener.scenario_begins(a, 1, 1)
-        tasks = {unit.name: self._files.task(unit.name, context) for unit in (a, b)}
-        first, engine = planned(context.machines, a, tasks[a.name])
-        second, _ = planned(context.machines, b, tasks[b.name], partial(prepare, beside=first))
-
-        def live(setup: Setup) -> AbstractContextManager[Standing]:
-            return live_bench(setup, engine, tasks[setup.scenario.name])
-
-        with both_live((first, second), live) as benches:
+        of_a, of_b = (self._files.task(unit.name, context) for unit in (a, b))
+        with (
+            first_of_pair(context.machines, a, of_a) as first,
+            built_bench(context.machines, b, of_b, beside(first)) as second,
+        ):
             self._time.stands()
-            for bench in benches:
-                self._settings[bench.scenario.name] = bench.live.settings()
-            self._measured(*benches)
+            until_s = self._until_s()
+            with warm_pair(first, second) as pair:
+                self._measured(pair, until_s)
 
-    def _measured(self, a: Standing, b: Standing) -> None:
+    def _measured(self, pair: LivePair, until_s: float) -> None:
+        self._settings |= {bench.scenario.name: bench.live.settings() for bench in pair.benches.values()}
         self._slices.build = 1 + max((stretch.benches for stretch in self._slices.stretches), default=0)
-        until_s = self._until_s()
-        with warm_pair(a, b) as pair:
-            self._warnings |= {warning.text: warning for warning in pair.warnings}
-            AlternatingSlices(pair, self._slices, self._is_enough).measure(until_s)
-            if self._takes_trials():
-                self._turns.build()
-                share_s = self._time.share_s(FEWEST_TURNS * _turn_s(a.scenario))
-                a.task.listener.phase(ALTERNATING, len(SIDES) * int(share_s / _turn_s(a.scenario)))
-                alternate(pair, self._turns, time.monotonic() + share_s)
+        self._warnings |= {warning.text: warning for warning in pair.warnings}
+        AlternatingSlices(pair, self._slices, self._is_enough).measure(until_s)
+        if self._takes_trials():
+            self._turns.build()
+            turn_s = _turn_s(self._units[0])
+            share_s = self._time.share_s(FEWEST_TURNS * turn_s)
+            self._context.listener.phase(ALTERNATING, len(SIDES) * int(share_s / turn_s))
+            alternate(pair, self._turns, time.monotonic() + share_s)
 
     def _is_enough(self, stretches: Sequence[Stretch]) -> bool:
         return self._time.is_up or (self._request.may_fall_back and bool(why_hopeless(stretches)))

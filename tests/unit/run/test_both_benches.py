@@ -1,5 +1,6 @@
 """Two benches that stand at once: what a signal ends, and a pair of trials that is cut short."""
 
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -14,9 +15,10 @@ from pinchpoint.host.machines import Machines
 from pinchpoint.measure.standing import Listener, Task
 from pinchpoint.model.comparison import ComparisonRequest, Method
 from pinchpoint.model.trial import ALTERNATING, WARM_UP
-from pinchpoint.run import comparison
+from pinchpoint.run import paired_benches, scenario
 from pinchpoint.run.checkpoint import Growing, RunContext
 from pinchpoint.run.comparison import BothBenches, alternate
+from pinchpoint.run.paired_benches import LivePair, first_of_pair, warm_pair
 from pinchpoint.run.run import describe_run
 from pinchpoint.scenario.plain import to_plain
 from pinchpoint.stats.alternating import Alternation
@@ -32,13 +34,49 @@ def test_a_signal_ends_building_both_again_at_once(tmp_path, monkeypatch):
     measured_before = SimpleNamespace(stop=lambda: None)
     stoppable = [measured_before]
     context = RunContext(Machines(Local()), folder, Listener(), stoppable.append)
-    monkeypatch.setattr(comparison, "planned", lambda *_: stoppable[-1].stop())
+    monkeypatch.setattr(scenario, "planned", lambda *_: stoppable[-1].stop())
     with pytest.raises(KeyboardInterrupt):
         BothBenches(units, Growing(folder, units), context).run(units[0], Task(Listener(), stoppable.append))
 
 
+def test_the_first_bench_is_frozen_but_while_the_engine_of_both_runs(monkeypatch):
+    done = []
+
+    @contextmanager
+    def told(begin, end, value=None):
+        done.append(begin)
+        yield value
+        done.append(end)
+
+    def built(machines, unit, *_):
+        setup = SimpleNamespace(scenario=unit, bench=None, places=SimpleNamespace(bench_id=unit.name))
+        live = SimpleNamespace(ready=dict)
+        bench = SimpleNamespace(setup=setup, scenario=unit, live=live, task=Task(), host=None, engine=[])
+        return told(f"build {unit.name}", f"remove {unit.name}", bench)
+
+    def engine(*_, **__):
+        return SimpleNamespace(open=lambda: done.append("open") or {}, close=lambda: done.append("close"))
+
+    monkeypatch.setattr(paired_benches, "built_bench", built)
+    monkeypatch.setattr(paired_benches, "frozen", lambda setup: told("freeze", "thaw"))
+    monkeypatch.setattr(paired_benches, "thawed", lambda setup: told("thaw", "freeze"))
+    monkeypatch.setattr(paired_benches, "kept_off", lambda *_: nullcontext())
+    monkeypatch.setattr(paired_benches, "ProcessInstrument", engine)
+    monkeypatch.setattr(paired_benches, "joint_request", lambda _: None)
+    monkeypatch.setattr(paired_benches, "await_engine_pages", lambda *_: None)
+    monkeypatch.setattr(LivePair, "warm_up", lambda _, side: done.append(f"warm {side}"))
+    a, b = (side(label).scenarios[0] for label in "AB")
+    with first_of_pair(None, a, Task()) as first, built(None, b) as second, warm_pair(first, second):
+        done.append("measure")
+    assert done == [
+        "build A-forward", "freeze", "build B-forward",
+        "thaw", "open", "warm A", "warm B", "measure", "close", "freeze",
+        "remove B-forward", "thaw", "remove A-forward",
+    ]  # fmt: skip
+
+
 def test_a_trial_whose_pair_is_cut_short_counts_as_it_does_from_the_record():
-    scenario, recorded = base(), []
+    unit, recorded = base(), []
 
     def made_by(name, *_, owner):
         def trial(load_fps):
@@ -49,12 +87,12 @@ def test_a_trial_whose_pair_is_cut_short_counts_as_it_does_from_the_record():
 
         return trial
 
-    live = Alternation(scenario.search.min_load_fps, scenario.search.max_load_fps)
+    live = Alternation(unit.search.min_load_fps, unit.search.max_load_fps)
     live.build()
-    pair = SimpleNamespace(benches={"A": SimpleNamespace(scenario=scenario)}, trials=made_by)
+    pair = SimpleNamespace(benches={"A": SimpleNamespace(scenario=unit)}, trials=made_by)
     with pytest.raises(KeyboardInterrupt):
         alternate(pair, live, 0.0)
     warm_up = replace(recorded[0], phase=WARM_UP)
-    stored = alternation([warm_up, *recorded], [warm_up.scenario, "b"], scenario.search)
+    stored = alternation([warm_up, *recorded], [warm_up.scenario, "b"], unit.search)
     assert live.begun == stored.begun == 1
     assert live.load_fps("A") == stored.load_fps("A")
