@@ -52,7 +52,8 @@ class BothBenches:
         self._turns = alternation(trials, [unit.name for unit in units], units[0].search)
         request, budget_s = self._request, files.info.budget_s
         whole_s = expected_s(request) if budget_s is None else budget_s
-        left_s = whole_s - _wall_s(self._slices.stretches, trials)
+        self._began_s = time.monotonic() - _wall_s(self._slices.stretches, trials)  # what an earlier run took included
+        left_s = whole_s + self._began_s - time.monotonic()
         self._time = BuildTime(left_s, request.benches, is_limit=budget_s is not None)
 
     @property
@@ -81,7 +82,8 @@ class BothBenches:
 
     def _results(self) -> tuple[ScenarioResult, ...]:
         turns = self._turns.turns if self._request.method is Method.TRIALS else None
-        return results_of(self._units, self._context.folder, turns, self._settings, tuple(self._warnings.values()))
+        told = self._settings, tuple(self._warnings.values())
+        return results_of(self._units, self._context.folder, time.monotonic() - self._began_s, turns, *told)
 
     def _is_going_on(self) -> bool:
         if self._time.is_over:
@@ -175,11 +177,15 @@ def _answering(pair: LivePair, made: Alternation, side: str, search: Search) -> 
 def results_of(
     units: Sequence[Scenario],
     folder: RunFolder,
+    wall_s: float,
     turns: Sequence[Turn] | None = None,
     settings: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     warnings: tuple[ResultWarning, ...] = (),
 ) -> tuple[ScenarioResult, ...]:
-    """What the folder's slices, or `turns`, say of A and of B; `settings`: in force, by the unit's name."""
+    """What the folder's slices, or `turns`, say of A and of B; `settings`: in force, by the unit's name.
+
+    `wall_s`: that both took together, of which each has a half.
+    """
     stretches, trials = folder.read_stretches(), folder.read_trials()
     measured = [stretch for stretch in stretches if stretch.phase == MEASURED and stretch.slices]
     quads = compare_slices(measured).quads if measured and turns is None else ()
@@ -191,7 +197,7 @@ def results_of(
         sliced_s = math.fsum(part.length_s for stretch in measured for part in stretch.slices if part.side == side)
         own = [trial for trial in trials if trial.scenario == unit.name and trial.phase == ALTERNATING]
         result = replace(
-            scenario_result(unit, _wall_s(stretches, trials)),
+            scenario_result(unit, wall_s / len(SIDES)),
             metrics=rates,
             trials=len(own),
             traffic_s=sliced_s + math.fsum(trial.sent_duration_s for trial in own),

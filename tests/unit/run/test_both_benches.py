@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 import trials
 from comparisons import side
+from slices import constant, stretch
 from sweeps import base
 
 from pinchpoint.findings.paired_benches import alternation
@@ -15,7 +16,7 @@ from pinchpoint.host.machines import Machines
 from pinchpoint.measure.standing import Listener, Task
 from pinchpoint.model.comparison import ComparisonRequest, Method
 from pinchpoint.model.trial import ALTERNATING, WARM_UP
-from pinchpoint.run import paired_benches, scenario
+from pinchpoint.run import comparison, paired_benches, run, scenario
 from pinchpoint.run.checkpoint import Growing, RunContext
 from pinchpoint.run.comparison import BothBenches, alternate
 from pinchpoint.run.paired_benches import LivePair, first_of_pair, warm_pair
@@ -25,18 +26,40 @@ from pinchpoint.stats.alternating import Alternation
 from pinchpoint.store.folder import RunFolder
 
 
-def test_a_signal_ends_building_both_again_at_once(tmp_path, monkeypatch):
+def asked(tmp_path, on_stoppable=print, **request):
+    """A and B, and the context of a run that compares them as a duet."""
     units = [side(label).scenarios[0] for label in "AB"]
     folder = RunFolder.create(tmp_path, "compare")
-    request = ComparisonRequest("A-forward", "B-forward", 2, method=Method.DUET, slices_s=10.0, benches=2)
+    wanted = ComparisonRequest("A-forward", "B-forward", 1, method=Method.DUET, **request)
     plain = [to_plain(unit) for unit in units]
-    folder.write_info(describe_run(Local(), folder.run_id, ["pinchpoint"], plain, {}, comparison=request))
+    folder.write_info(describe_run(Local(), folder.run_id, ["pinchpoint"], plain, {}, comparison=wanted))
+    return units, RunContext(Machines(Local()), folder, Listener(), on_stoppable)
+
+
+def test_a_signal_ends_building_both_again_at_once(tmp_path, monkeypatch):
     measured_before = SimpleNamespace(stop=lambda: None)
     stoppable = [measured_before]
-    context = RunContext(Machines(Local()), folder, Listener(), stoppable.append)
+    units, context = asked(tmp_path, stoppable.append, slices_s=10.0, benches=2)
     monkeypatch.setattr(scenario, "planned", lambda *_: stoppable[-1].stop())
     with pytest.raises(KeyboardInterrupt):
-        BothBenches(units, Growing(folder, units), context).run(units[0], Task(Listener(), stoppable.append))
+        BothBenches(units, Growing(context.folder, units), context).run(units[0], Task(Listener(), stoppable.append))
+
+
+def test_what_both_took_together_is_counted_once_and_an_earlier_run_of_it_too(tmp_path, monkeypatch):
+    units, context = asked(tmp_path, slices_s=10.0)
+    context.folder.append_stretch(stretch(constant(), length_s=4.0))
+    now = [0.0]
+
+    def build(benches):
+        now[0] += 30.0
+        benches._slices.keep(stretch(constant(), length_s=6.0, seed=2))
+
+    clock = SimpleNamespace(monotonic=lambda: now[0])
+    monkeypatch.setattr(comparison, "time", clock)
+    monkeypatch.setattr(run, "time", clock)
+    monkeypatch.setattr(BothBenches, "_build", build)
+    results = run.run_all(context, units, run_one=None).scenarios
+    assert [result.wall_s for result in results] == pytest.approx([17.0, 17.0])
 
 
 def test_the_first_bench_is_frozen_but_while_the_engine_of_both_runs(monkeypatch):
