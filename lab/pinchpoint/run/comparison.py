@@ -54,7 +54,9 @@ class BothBenches:
         whole_s = expected_s(request) if budget_s is None else budget_s
         self._began_s = time.monotonic() - _wall_s(self._slices.stretches, trials)  # what an earlier run took included
         left_s = whole_s + self._began_s - time.monotonic()
-        self._time = BuildTime(left_s, request.benches, is_limit=budget_s is not None)
+        made = {stretch.benches for stretch in self._slices.stretches if stretch.phase == MEASURED}
+        made |= {turn.build for turn in self._turns.turns}
+        self._time = BuildTime(left_s, request.benches, is_limit=budget_s is not None, made=len(made))
 
     @property
     def _request(self) -> ComparisonRequest:
@@ -216,13 +218,18 @@ def _wall_s(stretches: Sequence[Stretch], trials: Sequence[Trial]) -> float:
 class BuildTime:
     """How a comparison divides its time between building both benches again and measuring on them."""
 
-    def __init__(self, left_s: float, builds: int, is_limit: bool, now_s: Callable[[], float] = time.monotonic) -> None:
-        """`builds`: as often both benches are to be built. `is_limit`: the time is a limit of the user."""
+    def __init__(
+        self, left_s: float, builds: int, is_limit: bool, now_s: Callable[[], float] = time.monotonic, made: int = 0
+    ) -> None:
+        """`builds`: as often both benches are to be built, `made` of them by an earlier run; once more at least.
+
+        `is_limit`: the time is a limit of the user.
+        """
         self.is_limit = is_limit
         self._now_s = now_s
         self._ends_s = now_s() + left_s
-        self._wanted = builds
-        self._made = 0
+        self._wanted = max(builds, made + 1)  # what was cut short is continued on new benches
+        self._made, self._before = made, made
         self._began_s = now_s()  # of the latest building
         self._build_s = 0.0  # of one, without its removal
         self._planned: int | None = None  # builds
@@ -256,7 +263,7 @@ class BuildTime:
     def is_over(self) -> bool:
         """Whether no more benches are to be built."""
         is_short = self.is_limit and self.left_s < self._build_s
-        return self._made > 0 and (is_short or self._made >= (self._planned or self._wanted))
+        return self._made > self._before and (is_short or self._made >= (self._planned or self._wanted))
 
     @property
     def builds_left(self) -> int:

@@ -62,6 +62,26 @@ def test_what_both_took_together_is_counted_once_and_an_earlier_run_of_it_too(tm
     assert [result.wall_s for result in results] == pytest.approx([17.0, 17.0])
 
 
+@pytest.mark.parametrize(("recorded", "more"), [(0, 4), (3, 1), (4, 1)])
+def test_a_resumed_comparison_makes_no_more_builds_than_were_asked_for(recorded, more, tmp_path, monkeypatch):
+    """However little the builds before measured; what the last of them left is measured on new benches."""
+    units, context = asked(tmp_path, slices_s=40.0, benches=4)
+    for number in range(1, 1 + recorded):
+        context.folder.append_stretch(replace(stretch(constant(), length_s=2.0, seed=number), benches=number))
+    built = []
+
+    def build(benches):
+        benches._time.stands()
+        left_s = benches._until_s() - benches._slices.measured_s
+        built.append(left_s)
+        benches._slices.keep(stretch(constant(), length_s=left_s, seed=10 + len(built)))
+
+    monkeypatch.setattr(BothBenches, "_build", build)
+    BothBenches(units, Growing(context.folder, units), context).run(units[0], Task())
+    assert len(built) == more
+    assert sum(built) == pytest.approx(40.0 - 2.0 * recorded, abs=0.1)
+
+
 def test_the_first_bench_is_frozen_but_while_the_engine_of_both_runs(monkeypatch):
     done = []
 
