@@ -92,7 +92,7 @@ class StandingReference:
 
     def _measure(self, bench: Standing, record: SliceRecord) -> ScenarioResult:
         """Slices; before them a search where the point wants one, and of a counter-experiment trials in turns."""
-        unit, began, length_s = bench.scenario, time.monotonic(), MOST_S
+        unit, began, length_s, bench = bench.scenario, time.monotonic(), MOST_S, _numbering_on(bench)
         trials, turns = list[Trial](), list[Turns]()
         searched = measure_rates(bench) if unit.point.relative is Relative.BESIDE else None
         own = replace(self._bench, task=replace(self._bench.task, on_stoppable=bench.task.on_stoppable))
@@ -116,6 +116,17 @@ class StandingReference:
         metrics = (*ratio, *_explaining(trials, device_of(unit)))
         result = result_of(unit, trials, wall_s, metrics, warnings)
         return replace(result, turns=turns[0] if turns else None)
+
+
+def _numbering_on(bench: Standing) -> Standing:
+    """The same, whose trials of before grow by what is kept: the pair's own are numbered after those of the search."""
+    trials = list(bench.task.trials)
+
+    def keep(trial: Trial) -> None:
+        bench.task.keep(trial)
+        trials.append(trial)
+
+    return replace(bench, task=replace(bench.task, keep=keep, trials=trials))
 
 
 def _explaining(trials: Sequence[Trial], device: Device) -> tuple[Metric, ...]:
