@@ -12,7 +12,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from statistics import median
 
@@ -23,17 +22,16 @@ from scenario_text import one_way
 from scipy.stats import binomtest
 
 from pinchpoint.bench.journal import machine_lock
-from pinchpoint.dut.setup import Setup
-from pinchpoint.engine.process import find_engine
 from pinchpoint.findings.comparing import decision_of
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.standing import Standing, Task, live_bench
+from pinchpoint.measure.standing import Task
 from pinchpoint.model.comparison import Decision
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.run.duet import AlternatingSlices, SliceRecord
-from pinchpoint.run.paired_benches import both_live, prepare_both, warm_pair
+from pinchpoint.run.paired_benches import beside, first_of_pair, warm_pair
+from pinchpoint.run.scenario import built_bench
 from pinchpoint.scenario import parse
 from pinchpoint.stats.duet import Duet as Findings
 from pinchpoint.stats.duet import compare_slices
@@ -96,18 +94,17 @@ def series(what: str, more: str, comparisons: int, length_s: float, benches: int
 
 
 def _compared(more: str, length_s: float, benches: int) -> One:
-    a, b = scenario(""), scenario(more)
+    machines, a, b = Machines(Local()), scenario(""), scenario(more)
     record = SliceRecord(lambda _: None)
     for number in range(1, benches + 1):
         record.build = number
-        setups = prepare_both(Machines(Local()), a, b)
-        with both_live(setups, _live) as both, warm_pair(*both) as pair:
+        with (
+            first_of_pair(machines, a, Task()) as first,
+            built_bench(machines, b, Task(), beside(first)) as second,
+            warm_pair(first, second) as pair,
+        ):
             AlternatingSlices(pair, record).measure(length_s * number / benches)
     return _concluded(compare_slices(record.stretches))
-
-
-def _live(setup: Setup) -> AbstractContextManager[Standing]:
-    return live_bench(setup, [find_engine(Local())], Task())
 
 
 def _concluded(findings: Findings) -> One:

@@ -27,10 +27,12 @@ from pinchpoint.cli.options import (
     FOLDER,
     NEW_FILE,
     RUNS,
+    How,
     RunPath,
     ScenarioPath,
     host_at,
     host_option,
+    how_options,
     json_option,
 )
 from pinchpoint.cli.run import next_of, print_stored, write_report
@@ -39,8 +41,6 @@ from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.setup import absent_cpus
 from pinchpoint.export import TABLES, Frame, Stored, csit, frame, openmetrics, perfetto
 from pinchpoint.host.interface import Host
-from pinchpoint.host.local import Local
-from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import lower_left_session
 from pinchpoint.model import former, units
 from pinchpoint.model.errors import UNDECIDED, WORSE, BenchError, InputError, RequirementError
@@ -71,37 +71,36 @@ def _print_schema(context: click.Context, _: click.Parameter, form: str | None) 
 
 @click.command(short_help="Check scenario files without running them.")
 @click.argument("paths", nargs=-1, required=True, type=ScenarioPath(exists=False), metavar="SCENARIO...")
-@click.option("--quick", is_flag=True, help="The short form.")
-@click.option("--json", "as_json", is_flag=True,
-              help="Print every scenario with its effective values, or the problems.")  # fmt: skip
+@how_options("quick", "settings", "as_json", quick="The short form.",
+             as_json="Print every scenario with its effective values, or the problems.")  # fmt: skip
 @click.option("--schema", type=click.Choice(FORMS), is_flag=False, flag_value=SCENARIO, is_eager=True,
               expose_value=False, callback=_print_schema,
               help="Print the JSON schema of scenario files, or of study.toml, for editors, and stop.")  # fmt: skip
-def check(paths: tuple[Path, ...], quick: bool, as_json: bool) -> int:
+def check(paths: tuple[Path, ...], how: How) -> int:
     """Read SCENARIO files, folders of them or studies; report every problem with its file, line and key.
 
     Of a sweep, also print the points and their estimated time. If the switch's own program is
     installed, it parses the rules. CPUs that this machine lacks cause a warning.
     """
-    if as_json:
-        return _check_as_json(paths, quick)
-    machines, forms = Machines(Local()), _forms(paths, quick)
-    _require_accepted(forms, machines.lab)
+    if how.as_json:
+        return _check_as_json(paths, how)
+    forms = _forms(paths, how)
+    _require_accepted(forms, how.machines.lab)
     for form in forms:
         for sweep in form.sweeps:
             click.echo(f"{sweep.scenarios[0].path}: ok. {_sweep(sweep) if sweep.factors else _scenario(sweep)}")
-            _warn(sweep, machines.lab)
+            _warn(sweep, how.machines.lab)
         if not form.plain:
-            click.echo(f"{form.name}: {form.describe(machines)}")
+            click.echo(f"{form.name}: {form.describe(how.machines)}")
     if len(forms) == 1:
-        next_step("run", *map(str, paths), *(["--quick"] if quick else []))
+        next_step("run", *map(str, paths), *(["--quick"] if how.quick else []), *how.set_words)
     return 0
 
 
-def _check_as_json(paths: Sequence[Path], quick: bool) -> int:
+def _check_as_json(paths: Sequence[Path], how: How) -> int:
     try:
-        forms = _forms(paths, quick)
-        _require_accepted(forms, Local())
+        forms = _forms(paths, how)
+        _require_accepted(forms, how.machines.lab)
         scenarios = [scenario for form in forms for sweep in form.sweeps for scenario in sweep.scenarios]
     except InputError as error:
         click.echo(msgspec.json.encode({"problems": error.message.splitlines(), "hint": error.hint}))
@@ -110,12 +109,12 @@ def _check_as_json(paths: Sequence[Path], quick: bool) -> int:
     return 0
 
 
-def _forms(paths: Sequence[Path], quick: bool) -> list[program.Program]:
+def _forms(paths: Sequence[Path], how: How) -> list[program.Program]:
     """Each study for itself, everything else together."""
     studies = [path for path in paths if (path / STUDY_FILE).is_file()]
     others = [path for path in paths if path not in studies]
-    forms = [program.of_study(path, quick) for path in studies]
-    return [*forms, program.of_paths(others, quick)] if others else forms
+    forms = [program.of_study(path, how.quick, changes=how.changes) for path in studies]
+    return [*forms, program.of_paths(others, how.quick, how.changes)] if others else forms
 
 
 def _require_accepted(forms: Sequence[program.Program], lab: Host) -> None:

@@ -47,7 +47,6 @@ from pinchpoint.report import render_comparison, render_html, render_markdown, r
 from pinchpoint.run.ceiling import CeilingTest
 from pinchpoint.run.checkpoint import RunContext, require_same
 from pinchpoint.run.host_recovery import held
-from pinchpoint.run.paired_benches import prepare_both
 from pinchpoint.run.profile import profile_all
 from pinchpoint.run.relative import References
 from pinchpoint.run.run import describe_run, run_all
@@ -248,7 +247,8 @@ def print_plans(units: Sequence[Scenario], machines: Machines, comparison: Compa
 
     if comparison is not None and comparison.method is not Method.TURNS:
         a, b = units
-        for unit, setup in zip(units, prepare_both(machines, a, b), strict=True):
+        first = prepare(a, machines)
+        for unit, setup in ((a, first), (b, prepare(b, machines, beside=first))):
             titled(unit, describe(plan((), setup.resources)))
         return
     for unit in (unit for unit in units if unit.point.repeat == 1):

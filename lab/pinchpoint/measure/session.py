@@ -170,9 +170,12 @@ class Session:
                 raise died
         self.trials.append(trial)
         self.listener.trial_ends(trial)
+        self._heed_stop()
+        return trial
+
+    def _heed_stop(self) -> None:
         if self.stop_requested:
             raise Interrupted("interrupted", "pinchpoint run --resume RUN continues where it stopped")
-        return trial
 
     @property
     def latest(self) -> Trial | None:
@@ -265,9 +268,13 @@ class Session:
 
     @contextmanager
     def _sending(self) -> Iterator[None]:
-        """Inside, the engine sends, and can be stopped. Raises DutError if the engine stopped because the DUT died."""
+        """Inside, the engine sends, and can be stopped; Interrupted is raised instead once a stop was asked for.
+
+        Raises DutError if the engine stopped because the DUT died.
+        """
         self._is_sending = True
         try:
+            self._heed_stop()
             yield
         except EngineError:
             self._bracket.open()  # a switch that died says so here

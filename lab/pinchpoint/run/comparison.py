@@ -6,14 +6,12 @@ Both benches are built several times. It is resumable at any stretch of slices a
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from types import MappingProxyType
 
-from pinchpoint.dut.setup import Setup, prepare
 from pinchpoint.findings.paired_benches import alternation, rate_metric, tried, turns_metric, why_hopeless
-from pinchpoint.measure.standing import Standing, Task, Undoable, live_bench
+from pinchpoint.measure.standing import Task, Undoable
 from pinchpoint.measure.summary import scenario_result
 from pinchpoint.model.comparison import ComparisonRequest, Method
 from pinchpoint.model.duet import MEASURED, SIDES, Stretch
@@ -24,8 +22,8 @@ from pinchpoint.model.trial import ALTERNATING, Trial
 from pinchpoint.model.warning import ResultWarning
 from pinchpoint.run.checkpoint import Growing, RunContext
 from pinchpoint.run.duet import AlternatingSlices, SliceRecord
-from pinchpoint.run.paired_benches import AtLoad, LivePair, both_live, in_pairs, warm_pair
-from pinchpoint.run.scenario import planned
+from pinchpoint.run.paired_benches import AtLoad, LivePair, beside, first_of_pair, in_pairs, warm_pair
+from pinchpoint.run.scenario import built_bench
 from pinchpoint.stats.alternating import Alternation, Turn
 from pinchpoint.stats.duet import compare_slices
 from pinchpoint.store.folder import RunFolder
@@ -54,8 +52,11 @@ class BothBenches:
         self._turns = alternation(trials, [unit.name for unit in units], units[0].search)
         request, budget_s = self._request, files.info.budget_s
         whole_s = expected_s(request) if budget_s is None else budget_s
-        left_s = whole_s - _wall_s(self._slices.stretches, trials)
-        self._time = BuildTime(left_s, request.benches, is_limit=budget_s is not None)
+        self._began_s = time.monotonic() - _wall_s(self._slices.stretches, trials)  # what an earlier run took included
+        left_s = whole_s + self._began_s - time.monotonic()
+        made = {stretch.benches for stretch in self._slices.stretches if stretch.phase == MEASURED}
+        made |= {turn.build for turn in self._turns.turns}
+        self._time = BuildTime(left_s, request.benches, is_limit=budget_s is not None, made=len(made))
 
     @property
     def _request(self) -> ComparisonRequest:
@@ -83,7 +84,8 @@ class BothBenches:
 
     def _results(self) -> tuple[ScenarioResult, ...]:
         turns = self._turns.turns if self._request.method is Method.TRIALS else None
-        return results_of(self._units, self._context.folder, turns, self._settings, tuple(self._warnings.values()))
+        told = self._settings, tuple(self._warnings.values())
+        return results_of(self._units, self._context.folder, time.monotonic() - self._began_s, turns, *told)
 
     def _is_going_on(self) -> bool:
         if self._time.is_over:
@@ -98,30 +100,27 @@ class BothBenches:
         (a, b), context = self._units, self._context
         context.on_stoppable(Undoable())  # what measured on the benches before stops nothing any more
         context.listener.scenario_begins(a, 1, 1)
-        tasks = {unit.name: self._files.task(unit.name, context) for unit in (a, b)}
-        first, engine = planned(context.machines, a, tasks[a.name])
-        second, _ = planned(context.machines, b, tasks[b.name], partial(prepare, beside=first))
-
-        def live(setup: Setup) -> AbstractContextManager[Standing]:
-            return live_bench(setup, engine, tasks[setup.scenario.name])
-
-        with both_live((first, second), live) as benches:
+        of_a, of_b = (self._files.task(unit.name, context) for unit in (a, b))
+        with (
+            first_of_pair(context.machines, a, of_a) as first,
+            built_bench(context.machines, b, of_b, beside(first)) as second,
+        ):
             self._time.stands()
-            for bench in benches:
-                self._settings[bench.scenario.name] = bench.live.settings()
-            self._measured(*benches)
+            until_s = self._until_s()
+            with warm_pair(first, second) as pair:
+                self._measured(pair, until_s)
 
-    def _measured(self, a: Standing, b: Standing) -> None:
+    def _measured(self, pair: LivePair, until_s: float) -> None:
+        self._settings |= {bench.scenario.name: bench.live.settings() for bench in pair.benches.values()}
         self._slices.build = 1 + max((stretch.benches for stretch in self._slices.stretches), default=0)
-        until_s = self._until_s()
-        with warm_pair(a, b) as pair:
-            self._warnings |= {warning.text: warning for warning in pair.warnings}
-            AlternatingSlices(pair, self._slices, self._is_enough).measure(until_s)
-            if self._takes_trials():
-                self._turns.build()
-                share_s = self._time.share_s(FEWEST_TURNS * _turn_s(a.scenario))
-                a.task.listener.phase(ALTERNATING, len(SIDES) * int(share_s / _turn_s(a.scenario)))
-                alternate(pair, self._turns, time.monotonic() + share_s)
+        self._warnings |= {warning.text: warning for warning in pair.warnings}
+        AlternatingSlices(pair, self._slices, self._is_enough).measure(until_s)
+        if self._takes_trials():
+            self._turns.build()
+            turn_s = _turn_s(self._units[0])
+            share_s = self._time.share_s(FEWEST_TURNS * turn_s)
+            self._context.listener.phase(ALTERNATING, len(SIDES) * int(share_s / turn_s))
+            alternate(pair, self._turns, time.monotonic() + share_s)
 
     def _is_enough(self, stretches: Sequence[Stretch]) -> bool:
         return self._time.is_up or (self._request.may_fall_back and bool(why_hopeless(stretches)))
@@ -180,11 +179,15 @@ def _answering(pair: LivePair, made: Alternation, side: str, search: Search) -> 
 def results_of(
     units: Sequence[Scenario],
     folder: RunFolder,
+    wall_s: float,
     turns: Sequence[Turn] | None = None,
     settings: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     warnings: tuple[ResultWarning, ...] = (),
 ) -> tuple[ScenarioResult, ...]:
-    """What the folder's slices, or `turns`, say of A and of B; `settings`: in force, by the unit's name."""
+    """What the folder's slices, or `turns`, say of A and of B; `settings`: in force, by the unit's name.
+
+    `wall_s`: that both took together, of which each has a half.
+    """
     stretches, trials = folder.read_stretches(), folder.read_trials()
     measured = [stretch for stretch in stretches if stretch.phase == MEASURED and stretch.slices]
     quads = compare_slices(measured).quads if measured and turns is None else ()
@@ -196,7 +199,7 @@ def results_of(
         sliced_s = math.fsum(part.length_s for stretch in measured for part in stretch.slices if part.side == side)
         own = [trial for trial in trials if trial.scenario == unit.name and trial.phase == ALTERNATING]
         result = replace(
-            scenario_result(unit, _wall_s(stretches, trials)),
+            scenario_result(unit, wall_s / len(SIDES)),
             metrics=rates,
             trials=len(own),
             traffic_s=sliced_s + math.fsum(trial.sent_duration_s for trial in own),
@@ -215,13 +218,18 @@ def _wall_s(stretches: Sequence[Stretch], trials: Sequence[Trial]) -> float:
 class BuildTime:
     """How a comparison divides its time between building both benches again and measuring on them."""
 
-    def __init__(self, left_s: float, builds: int, is_limit: bool, now_s: Callable[[], float] = time.monotonic) -> None:
-        """`builds`: as often both benches are to be built. `is_limit`: the time is a limit of the user."""
+    def __init__(
+        self, left_s: float, builds: int, is_limit: bool, now_s: Callable[[], float] = time.monotonic, made: int = 0
+    ) -> None:
+        """`builds`: as often both benches are to be built, `made` of them by an earlier run; once more at least.
+
+        `is_limit`: the time is a limit of the user.
+        """
         self.is_limit = is_limit
         self._now_s = now_s
         self._ends_s = now_s() + left_s
-        self._wanted = builds
-        self._made = 0
+        self._wanted = max(builds, made + 1)  # what was cut short is continued on new benches
+        self._made, self._before = made, made
         self._began_s = now_s()  # of the latest building
         self._build_s = 0.0  # of one, without its removal
         self._planned: int | None = None  # builds
@@ -255,7 +263,7 @@ class BuildTime:
     def is_over(self) -> bool:
         """Whether no more benches are to be built."""
         is_short = self.is_limit and self.left_s < self._build_s
-        return self._made > 0 and (is_short or self._made >= (self._planned or self._wanted))
+        return self._made > self._before and (is_short or self._made >= (self._planned or self._wanted))
 
     @property
     def builds_left(self) -> int:

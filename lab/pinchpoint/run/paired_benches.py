@@ -1,7 +1,8 @@
 """Two benches that stand at once, and the one engine that opens the ports of both.
 
-Both switches forward on the same core. While one is looked at the other is frozen (SIGSTOP), so that its polling
-thread leaves the core. A frozen switch answers no request: it is thawed before it is asked. Removing a bench thaws its
+The first is built and frozen (`first_of_pair`), the second is built `beside` it; `warm_pair` then starts the engine.
+Both switches forward on the same core. While one is looked at the other is frozen (SIGSTOP), so that its polling thread
+leaves the core. A frozen switch answers no request: it is thawed before it is asked. Removing a bench thaws its
 switch (host/processes.py), also by `pinchpoint clean` after whoever froze it was killed.
 
 Comparisons, points relative to a reference and counter-experiments are all measured on such a pair: in slices
@@ -9,8 +10,9 @@ Comparisons, points relative to a reference and counter-experiments are all meas
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 
 from pinchpoint.bench.actions import daemon_pid
@@ -25,12 +27,13 @@ from pinchpoint.host.priority import kept_off
 from pinchpoint.host.processes import ENVIRONMENT_MARK, freeze, thaw
 from pinchpoint.measure.rates.run import Rates
 from pinchpoint.measure.session import Session
-from pinchpoint.measure.standing import Standing
+from pinchpoint.measure.standing import Standing, Task
 from pinchpoint.model.duet import SIDES, pair_order
 from pinchpoint.model.errors import DutError, InputError
 from pinchpoint.model.scenario import Scenario, Stream
 from pinchpoint.model.trial import Trial
 from pinchpoint.model.warning import ResultWarning
+from pinchpoint.run.scenario import PlanBench, built_bench
 
 AtLoad = Callable[[float], Trial]
 """What makes a trial at a load, frames per second."""
@@ -76,21 +79,19 @@ def prefix(side: str) -> str:
     return f"{side}."
 
 
-def prepare_both(machines: Machines, a: Scenario, b: Scenario) -> tuple[Setup, Setup]:
-    """Both benches planned together: names, places, hugepages. Raises what `prepare` raises."""
-    first = prepare(a, machines)
-    return first, prepare(b, machines, beside=first)
-
-
 @contextmanager
-def both_live(
-    setups: tuple[Setup, Setup], live: Callable[[Setup], AbstractContextManager[Standing]]
-) -> Iterator[tuple[Standing, Standing]]:
-    """Both benches stand inside the block. The first is frozen while the second is built: it would poll its core."""
-    with live(setups[0]) as first, ExitStack() as stack:
-        with frozen(setups[0]):
-            second = stack.enter_context(live(setups[1]))
-        yield first, second
+def first_of_pair(machines: Machines, scenario: Scenario, task: Task) -> Iterator[Standing]:
+    """The first bench stands inside the block, frozen: it would poll the core of what is built beside it.
+
+    Raises what building raises.
+    """
+    with built_bench(machines, scenario, task) as bench, frozen(bench.setup):
+        yield bench
+
+
+def beside(first: Standing) -> PlanBench:
+    """What plans the second bench."""
+    return partial(prepare, beside=first.setup, stands=True)
 
 
 def switch_pid(setup: Setup) -> int:
@@ -190,7 +191,7 @@ def in_pairs(trials: Mapping[str, AtLoad], load_fps: AtSide, first: int = 0) -> 
 def warm_pair(a: Standing, b: Standing) -> Iterator[LivePair]:
     """Both benches, each warmed up alone, and their one engine, which ends with the block.
 
-    Raises what the engine and a trial raise.
+    A is frozen before and after it. Raises what the engine and a trial raise.
     """
     benches = dict(zip(SIDES, (a, b), strict=True))
     instrument = ProcessInstrument(
@@ -200,15 +201,13 @@ def warm_pair(a: Standing, b: Standing) -> Iterator[LivePair]:
         environment={ENVIRONMENT_MARK: b.setup.places.bench_id},
         log=a.task.engine_log,
     )
-    try:
+    with thawed(a.setup), closing(instrument):
         await_engine_pages(a.setup, b.setup)
         facts, pair = instrument.open(), LivePair(benches, instrument)
         with kept_off(a.scenario.dut.cpus, a.host):
             for bench in benches.values():
                 bench.task.note_facts({**facts, **bench.live.ready()})
             yield replace(pair, warnings=tuple(filter(None, map(pair.warm_up, SIDES))))
-    finally:
-        instrument.close()
 
 
 class OneSide:

@@ -18,7 +18,7 @@ from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.setup import planned_ends
 from pinchpoint.measure.frames import measuring
 from pinchpoint.measure.session import OverTime, Session, first_round
-from pinchpoint.measure.standing import Interrupted, Standing, Task, Undoable, live_bench
+from pinchpoint.measure.standing import Interrupted, Standing, Task, Undoable
 from pinchpoint.model import units
 from pinchpoint.model.causes import Sign, Signs, Suspicion
 from pinchpoint.model.errors import PinchpointError, StoreError
@@ -31,7 +31,7 @@ from pinchpoint.observe.perf import DropReasons, Functions, Stacks, kind_of
 from pinchpoint.observe.snapshot import Forwards
 from pinchpoint.run.checkpoint import RunContext
 from pinchpoint.run.explaining import experiment_of
-from pinchpoint.run.scenario import planned
+from pinchpoint.run.scenario import built_bench
 
 PHASE = "profile"
 SAMPLED_S = 2.0
@@ -45,8 +45,7 @@ ProfileOne = Callable[[Scenario, RunContext], Profile]
 def profiled(scenario: Scenario, context: RunContext) -> Profile:
     """Build the bench, sample it under its highest load, remove it. Raises what building and a trial raise."""
     task = Task(context.listener, context.on_stoppable, engine_log=context.folder.path / "engine.log")
-    setup, engine = planned(context.machines, scenario, task)
-    with live_bench(setup, engine, task) as bench:
+    with built_bench(context.machines, scenario, task) as bench:
         profile, stacks = _sampled(bench)
     if stacks is None:
         return profile

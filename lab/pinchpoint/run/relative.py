@@ -16,7 +16,7 @@ from types import TracebackType
 from pinchpoint.causes.experiments import OF_LOSSES
 from pinchpoint.dut.device import Device
 from pinchpoint.dut.registry import device_of
-from pinchpoint.dut.setup import lacking_together, prepare
+from pinchpoint.dut.setup import lacking_together
 from pinchpoint.dut.setup import require as require_alone
 from pinchpoint.findings.paired_benches import (
     is_enough,
@@ -28,7 +28,7 @@ from pinchpoint.findings.paired_benches import (
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.forwarding import of_trial
 from pinchpoint.measure.rates.run import measure_rates
-from pinchpoint.measure.standing import RunUnit, Standing, Task, live_bench
+from pinchpoint.measure.standing import RunUnit, Standing, Task
 from pinchpoint.measure.summary import result_of
 from pinchpoint.model.causes import Turns
 from pinchpoint.model.duet import RELATIVE, Stretch
@@ -42,8 +42,7 @@ from pinchpoint.model.warning import Warn
 from pinchpoint.run.duet import AlternatingSlices, SliceRecord
 from pinchpoint.run.explaining import experiment_of
 from pinchpoint.run.interleaved import measure_turns, overload
-from pinchpoint.run.paired_benches import frozen, thawed, warm_pair, why_no_duet
-from pinchpoint.run.scenario import planned
+from pinchpoint.run.paired_benches import beside, first_of_pair, warm_pair, why_no_duet
 from pinchpoint.stats.estimate import bound_of
 from pinchpoint.store.folder import RunFolder
 
@@ -51,7 +50,7 @@ MOST_S = 60.0  # of slices of one point, however few of them could be used and h
 EXPLAINED_S = 15.0  # of slices of a counter-experiment, whose trials in turns have decided before
 
 
-class ReferenceBench:
+class StandingReference:
     """The bench of one reference, which stands frozen until `drop`."""
 
     def __init__(self, machines: Machines, reference: Scenario, task: Task) -> None:
@@ -62,9 +61,7 @@ class ReferenceBench:
         silent = Task(task.listener, note_facts=task.note_facts, engine_log=task.engine_log)
         self._machines = machines
         with ExitStack() as made:
-            setup, engine = planned(machines, reference, silent)
-            self._bench = made.enter_context(live_bench(setup, engine, silent))
-            made.enter_context(frozen(setup))
+            self._bench = made.enter_context(first_of_pair(machines, reference, silent))
             self._connection = machines.connection(reference.site)
             self._stack = made.pop_all()
 
@@ -89,18 +86,17 @@ class ReferenceBench:
         `record` has the point's slices so far.
         """
         run_one = run_one if unit.point.relative is Relative.BESIDE else partial(run_one, ceiling_test=None)
-        plan_bench = partial(prepare, beside=self._bench.setup, stands=True)
         measure = partial(self._measure, record=record)
-        result = run_one(unit, task, plan_bench=plan_bench, measure=measure)
+        result = run_one(unit, task, plan_bench=beside(self._bench), measure=measure)
         return replace(result, reference=self.scenario.name)
 
     def _measure(self, bench: Standing, record: SliceRecord) -> ScenarioResult:
         """Slices; before them a search where the point wants one, and of a counter-experiment trials in turns."""
-        unit, began, length_s = bench.scenario, time.monotonic(), MOST_S
+        unit, began, length_s, bench = bench.scenario, time.monotonic(), MOST_S, _numbering_on(bench)
         trials, turns = list[Trial](), list[Turns]()
         searched = measure_rates(bench) if unit.point.relative is Relative.BESIDE else None
         own = replace(self._bench, task=replace(self._bench.task, on_stoppable=bench.task.on_stoppable))
-        with thawed(own.setup), warm_pair(own, bench) as pair:
+        with warm_pair(own, bench) as pair:
             if unit.point.relative is Relative.TRIED:
                 is_below = experiment_of(unit) in OF_LOSSES
                 turns.append(measure_turns(pair, is_below, trials))
@@ -122,6 +118,17 @@ class ReferenceBench:
         return replace(result, turns=turns[0] if turns else None)
 
 
+def _numbering_on(bench: Standing) -> Standing:
+    """The same, whose trials of before grow by what is kept: the pair's own are numbered after those of the search."""
+    trials = list(bench.task.trials)
+
+    def keep(trial: Trial) -> None:
+        bench.task.keep(trial)
+        trials.append(trial)
+
+    return replace(bench, task=replace(bench.task, keep=keep, trials=trials))
+
+
 def _explaining(trials: Sequence[Trial], device: Device) -> tuple[Metric, ...]:
     """Cycles, lookups and tables of the last trial: of the point alone, since slices do not measure them."""
     seen = [trial for trial in trials if trial.validity is not TrialValidity.ABORTED]
@@ -138,7 +145,7 @@ class References:
         units: Sequence[Scenario],
         folder: RunFolder,
         run_one: RunUnit,
-        stand: Callable[[Machines, Scenario, Task], ReferenceBench] = ReferenceBench,
+        stand: Callable[[Machines, Scenario, Task], StandingReference] = StandingReference,
         require: Callable[[Scenario, Machines], None] = require_alone,
         lacking: Callable[[Scenario, Scenario, Machines], PinchpointError | None] = lacking_together,
     ) -> None:
@@ -148,7 +155,7 @@ class References:
         self._by_name = {unit.name: unit for unit in units}
         self._reference = dict[str, Scenario]()  # by group
         self._stretches = list(folder.read_stretches())
-        self._standing: ReferenceBench | None = None
+        self._standing: StandingReference | None = None
         self._related = set[str]()  # names of references that a point is a multiple of
         for result in folder.so_far().scenarios:
             if result.outcome is not Outcome.MEASURED or not _ratio_of(result):

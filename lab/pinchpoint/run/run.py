@@ -161,7 +161,8 @@ class _Run:
             result = unmeasured(unit, outcome, told, time.monotonic() - began)
             self._context.listener.scenario_ends(result)
             return result
-        result = replace(result, wall_s=max(result.wall_s, time.monotonic() - began))  # the bench's removal included
+        if self._both is None:  # of two benches at once each has its half, and no more
+            result = replace(result, wall_s=max(result.wall_s, time.monotonic() - began))  # the removal included
         if not is_swept:
             return result
         # A unit that ended in order may still have yielded nothing that can be judged.

@@ -1,7 +1,7 @@
 """One scenario from its file to its result: build, measure, take down."""
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from pinchpoint.bench.builder import describe, plan
@@ -84,6 +84,16 @@ def planned(
     task.note_plan(scenario.name, tuple(planned_lines(setup)))
     task.note_facts({**setup.facts, **setup.bench.facts(), **capture_facts(scenario, machines.opened(here))})
     return setup, engine
+
+
+@contextmanager
+def built_bench(
+    machines: Machines, scenario: Scenario, task: Task, plan_bench: PlanBench = prepare
+) -> Iterator[Standing]:
+    """The bench of a scenario stands inside the block. Raises what `planned` and building raise."""
+    setup, engine = planned(machines, scenario, task, plan_bench)
+    with live_bench(setup, engine, task) as bench:
+        yield bench
 
 
 def bench_of(setup: Setup, offload: OffloadTruth | None) -> dict[Need, int]:

@@ -118,7 +118,7 @@ def duets(lab, monkeypatch):
 
         @property
         def so_far(self):
-            return results_of(self.units, self.folder)
+            return results_of(self.units, self.folder, 10.0)
 
     monkeypatch.setattr(loop, "BothBenches", MadeUp)
     monkeypatch.setattr(compare_command, "lacking_together", lambda *_: None)

@@ -45,6 +45,7 @@ def last_line(monkeypatch, tmp_path, capsys):
         (("show", "@last"), "run --resume runs/two"),
         (("runs",), "show runs/two"),
         (("check", str(QUICKSTART), "--quick"), f"run {QUICKSTART} --quick"),
+        (("check", str(QUICKSTART), "--set", "engine.cpus=[0]"), f"run {QUICKSTART} --set 'engine.cpus=[0]'"),
     ],
 )
 def test_a_command_ends_with_the_one_that_comes_next(last_line, words, following):

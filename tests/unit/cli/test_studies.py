@@ -7,6 +7,7 @@ import click
 import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
+from support import served_text
 
 from pinchpoint.cli import options
 from pinchpoint.cli.main import cli, main
@@ -161,6 +162,15 @@ def test_check_tells_points_and_time_of_sweeps_and_studies(mine, swept):
     assert f"{mine / 'plain.toml'}: ok. 2 ports, 1 OpenFlow rules" in told
     assert "7 points in 2 groups, repeated: 13 units, about " in told
     assert "2 points: five-tuples 1, 255, 2 repeats" in output("check", swept, "--quick")
+
+
+def test_check_takes_what_only_the_command_line_may_say(tmp_path, capsys):
+    path = tmp_path / "xdp.toml"
+    path.write_text(served_text("xdp", 'attach = "native"'))
+    assert main(["check", str(path)]) == 2
+    assert "without dut.object" in capsys.readouterr().err
+    assert main(["check", str(path), "--set", "dut.object=/tmp/lb.o"]) == 0
+    assert f"{path}: ok." in capsys.readouterr().out
 
 
 def test_check_warns_of_cpus_that_this_machine_has_not(swept, monkeypatch, capsys):

@@ -9,6 +9,7 @@ from support import TWO_PORTS as SCENARIO
 from support import Truth
 from trials import engine_result, port, stream_counts
 
+from pinchpoint.account.facts import Widths
 from pinchpoint.account.ledger import unexplained_place
 from pinchpoint.measure import session as measure
 from pinchpoint.measure.session import Session
@@ -289,12 +290,49 @@ def test_an_engine_that_cannot_begin_is_its_own_fault_only_if_the_dut_lives(burs
     assert kept == []
 
 
+class Stopped(SimulatedInstrument):
+    """A signal comes during its first request of that id; what runs then ends early."""
+
+    def __init__(self, during):
+        super().__init__(Truth(5e6))
+        self.during, self.asked, self.stops, self.session = during, [], 0, None
+
+    def run(self, request):
+        self.asked.append(request.trial_id)
+        if request.trial_id == self.during:
+            self.session.stop()
+        return super().run(request)
+
+    def stop(self):
+        self.stops += 1
+
+
+def stopped(during):
+    instrument, kept = Stopped(during), []
+    instrument.open()
+    session = instrument.session = Session(SCENARIO, instrument, Bracket([]), kept.append, Listener())
+    return instrument, session, kept
+
+
 def test_a_stop_keeps_the_trial_and_then_interrupts():
-    session, kept = bench([])
-    session.stop()
+    instrument, session, kept = stopped("simulated-0001")
     with pytest.raises(Interrupted):
         session.trial("search", 1.0, 1e6)
-    assert len(kept) == 1
+    assert (len(kept), instrument.stops) == (1, 1)
+
+
+@pytest.mark.parametrize(("during", "before"), [("priming", []), ("waiting", ["simulated-0001"])])
+def test_a_stop_before_the_trial_is_sent_lets_none_be_sent(during, before, monkeypatch):
+    """It has ended what it found, so that nothing would end the trial early."""
+    instrument, session, kept = stopped(during)
+    session.scenario = replace(SCENARIO, validity=replace(SCENARIO.validity, quiet_within_s=0.3))
+    monkeypatch.setattr(Widths, "is_slowed", lambda *_: True)
+    for _ in before:
+        session.trial("search", 1.0, 1e6)
+    with pytest.raises(Interrupted):
+        session.trial("search", 1.0, 1e6, burst_frames=1000 if during == "priming" else None)
+    assert (instrument.asked, instrument.stops) == ([*before, during], 1)
+    assert [trial.id for trial in kept] == before
 
 
 def test_recorded_trials_answer_the_same_questions_and_are_not_run_again():

@@ -5,10 +5,10 @@ import pytest
 from pinchpoint.run.comparison import BuildTime
 
 
-def divided(limit_s, build_s, builds=8, is_limit=True, least_s=4.0):
-    """What was measured on each two benches, and the time that all took."""
+def divided(limit_s, build_s, builds=8, is_limit=True, least_s=4.0, before=0):
+    """What was measured on each two benches, and the time that all took; `before`: built by an earlier run."""
     now = [0.0]
-    made, shares = BuildTime(limit_s, builds, is_limit, now_s=lambda: now[0]), []
+    made, shares = BuildTime(limit_s, builds, is_limit, lambda: now[0], before), []
     while not made.is_over:
         with made.building():
             now[0] += build_s
@@ -45,3 +45,14 @@ def test_without_a_limit_all_are_built_however_long_it_takes():
     shares, _ = divided(120, 30.0, is_limit=False)
     assert len(shares) == 8
     assert shares[0] == 4.0
+
+
+@pytest.mark.parametrize("is_limit", [True, False])
+def test_a_resumed_comparison_makes_the_builds_that_are_left(is_limit):
+    shares, took_s = divided(45, 8.0, is_limit=is_limit, before=5)
+    assert shares == pytest.approx([7.0] * 3)
+    assert took_s == pytest.approx(45)
+
+
+def test_a_comparison_that_was_interrupted_on_its_last_benches_is_continued_on_new_ones():
+    assert divided(15, 8.0, builds=1, before=1) == ([7.0], 15.0)

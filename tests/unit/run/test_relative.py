@@ -1,10 +1,13 @@
 """Points measured relative to a reference that stands: which is the reference, and what becomes of one that cannot."""
 
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import pytest
+from simulated import SimulatedInstrument
 from slices import stretch, wandering
+from support import Truth
 from sweeps import factor, measured, sweep
 
 from pinchpoint.dut.ovs.spec import Datapath
@@ -19,18 +22,23 @@ from pinchpoint.findings.paired_benches import (
 )
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.standing import Task
+from pinchpoint.measure.session import Session
+from pinchpoint.measure.standing import Listener, Standing, Task
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.errors import BenchError, HostLostError, RequirementError
 from pinchpoint.model.measurement import Bound, Metric
 from pinchpoint.model.result import Outcome, RateStatus, RunResult
 from pinchpoint.model.scenario import Relative
 from pinchpoint.model.study import SweepInfo
+from pinchpoint.model.trial import WARM_UP
 from pinchpoint.model.warning import Warn
+from pinchpoint.observe.snapshot import Bracket
+from pinchpoint.run import paired_benches, relative
 from pinchpoint.run.budget import expected_s
-from pinchpoint.run.duet import SLICINGS, STRETCH_S
+from pinchpoint.run.duet import SLICINGS, STRETCH_S, SliceRecord
 from pinchpoint.run.order import units
-from pinchpoint.run.relative import MOST_S, References
+from pinchpoint.run.paired_benches import LivePair
+from pinchpoint.run.relative import MOST_S, References, StandingReference
 from pinchpoint.run.run import unmeasured
 from pinchpoint.store.codec import SCHEMA
 
@@ -289,6 +297,45 @@ def test_a_resumed_run_stands_the_same_reference_and_goes_on_with_recorded_slice
     lab = Lab()
     run(lab, THREE, done=[first], stretches=[mine])
     assert lab.did[:3] == ["stand g-rules-1", "beside g-rules-2 alone 1", "beside g-rules-3 alone 0"]
+
+
+def test_the_warm_up_beside_the_reference_is_numbered_after_the_search(monkeypatch):
+    reference, unit = related(sweep(factor([1, 2])), Relative.BESIDE).scenarios
+    instrument = SimulatedInstrument(Truth(5e6))
+    instrument.open()
+
+    def standing(scenario, task):
+        return Standing(SimpleNamespace(scenario=scenario), None, [], task, 0.0)
+
+    def search(bench):
+        session = Session(bench.scenario, instrument, Bracket([]), bench.task.keep, Listener(), bench.task.trials)
+        session.warm_up()
+        session.trial("search", 1.0, 1e6)
+        return measured(bench.scenario, 1e6)
+
+    @contextmanager
+    def warm(a, b):
+        pair = LivePair({"A": a, "B": b}, instrument)
+        pair.warm_up("B")
+        yield pair
+
+    monkeypatch.setattr(relative, "first_of_pair", lambda _, *of: nullcontext(standing(*of)))
+    monkeypatch.setattr(relative, "measure_rates", search)
+    monkeypatch.setattr(relative, "warm_pair", warm)
+    monkeypatch.setattr(relative, "AlternatingSlices", lambda *_: SimpleNamespace(measure=print))
+    monkeypatch.setattr(paired_benches, "OneSide", lambda joint, _: joint)
+    monkeypatch.setattr(LivePair, "alone", lambda *_: nullcontext())
+    monkeypatch.setattr(Standing, "bracket", lambda _: Bracket([]))
+    kept = []
+
+    def run_one(unit, task, plan_bench, measure):
+        return measure(standing(unit, task))
+
+    task = Task(keep=kept.append)
+    StandingReference(MACHINES, reference, task).measured(run_one, unit, task, SliceRecord(print))
+    assert [(trial.id, trial.phase) for trial in kept] == [
+        ("g-rules-2-0001", WARM_UP), ("g-rules-2-0002", "search"), ("g-rules-2-0003", WARM_UP),
+    ]  # fmt: skip
 
 
 def test_a_repeat_of_the_reference_is_searched_and_is_no_other_reference():
