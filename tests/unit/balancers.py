@@ -9,8 +9,7 @@ from typing import get_type_hints
 
 from support import RULES
 
-from pinchpoint.account.exhausted import Seen
-from pinchpoint.account.validity import LoadJudgement, judge_load
+from pinchpoint.account.validity import LoadJudgement, Seen, judge_load
 from pinchpoint.engine.connections import MOST_BYTES, SAMPLED_S, Account, Client, PortCounts, Sample, Sources, Times
 from pinchpoint.measure.served import Flush, Opened
 from pinchpoint.measure.standing import Task

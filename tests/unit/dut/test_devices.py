@@ -14,7 +14,7 @@ from support import OF_A_KIND, ONLY_SERVED, REQUIRED, scenario_of
 from pinchpoint.account import ledger
 from pinchpoint.bench import actions
 from pinchpoint.bench.resource import AnyResource, Command, MarkedProcesses, RunDirectory, TextFile
-from pinchpoint.causes.catalogue import CATALOGUE, OWN_SPEED
+from pinchpoint.causes.catalogue import BY_WORKLOAD
 from pinchpoint.dut import registry, softirq
 from pinchpoint.dut.device import Pages
 from pinchpoint.dut.nft.tracking import conntrack_counters, ip_counters, named
@@ -31,7 +31,7 @@ from pinchpoint.scenario.keys import PORT as PORT_TABLE
 from pinchpoint.scenario.plain import from_plain, to_plain
 
 KINDS = registry.kinds()
-CAUSES = (*CATALOGUE, OWN_SPEED)
+CAUSES = [cause for rows in BY_WORKLOAD.values() for cause in rows]
 KEY = re.compile(r"\b(dut|port|host|engine)\.(\w+)")
 COMMON = {("port", key.name) for key in PORT_TABLE.keys} | {("engine", key.name) for key in ENGINE.keys}
 PLACE = PurePosixPath("/run/pinchpoint/b1")

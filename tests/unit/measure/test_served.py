@@ -7,8 +7,7 @@ import pytest
 from balancers import Balancer
 from support import RULES, scenario_text
 
-from pinchpoint.account.exhausted import Seen
-from pinchpoint.account.validity import judge_load
+from pinchpoint.account.validity import Seen, judge_load
 from pinchpoint.engine.connections import Account, Client, Load, PortCounts, Sources
 from pinchpoint.measure import served
 from pinchpoint.measure.served import Opener, State, suffices

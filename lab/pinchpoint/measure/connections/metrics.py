@@ -10,10 +10,10 @@ whole times h it is carried at S / h. A load below S / h that lasts longer than 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pinchpoint.account.exhausted import Exhausted
+from pinchpoint.causes.catalogue import UNEXPLAINED
+from pinchpoint.causes.exhausted import Exhausted
 from pinchpoint.measure.connections.failing import LAPSES, Stage
 from pinchpoint.measure.connections.steady import ALL, CompletedRate
-from pinchpoint.measure.served import LIMITS
 from pinchpoint.model import units
 from pinchpoint.model.limits import Limit as Bounds
 from pinchpoint.model.measurement import Bound, Metric
@@ -285,15 +285,14 @@ def verdict(
 def _of_completed(steady: CompletedRate) -> str:
     if steady.ended is None:
         return "at least what was offered"
-    return str(steady.ended.resource or "unexplained")
+    return str(steady.ended.cause.resource or "unexplained")
 
 
 def _of_burst(rate: Rate, burst: Exhausted | None) -> tuple[Limit, str]:
     if rate.status in (RateStatus.AT_LEAST, RateStatus.REFUSED) and rate.limited_by is not None:
         return rate.limited_by, status_words(rate)
-    if burst is None or burst.resource is None:
-        return Limit.UNEXPLAINED, "unexplained"
-    return LIMITS[burst.resource], str(burst.resource)
+    cause = burst.cause if burst else UNEXPLAINED
+    return cause.limit, str(cause.resource or "unexplained")
 
 
 def _of_sustained(sustained: Sustained) -> str:
@@ -301,7 +300,7 @@ def _of_sustained(sustained: Sustained) -> str:
         return f"not known, {sustained.words}"
     if sustained.is_burst or sustained.is_completed:
         return f"what ends the {'burst' if sustained.is_burst else 'completed rate'}"
-    resource = sustained.exhausted.resource if sustained.exhausted else None
+    resource = sustained.exhausted.cause.resource if sustained.exhausted else None
     if resource is None and sustained.prediction is not None:
         resource = sustained.prediction.limit.resource
     if sustained.confirmation is None:

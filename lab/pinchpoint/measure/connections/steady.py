@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pinchpoint.account.exhausted import Exhausted, exhausted
+from pinchpoint.causes.exhausted import Exhausted, exhausted
 from pinchpoint.engine.connections import SAMPLED_S
 from pinchpoint.measure.served import Opened
 from pinchpoint.model import units
