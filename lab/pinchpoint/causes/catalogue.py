@@ -5,7 +5,6 @@ docs/causes.md comes from these rows.
 """
 
 import math
-from collections.abc import Mapping
 from typing import Final
 
 from pinchpoint.account.cpus import FOREIGN
@@ -281,12 +280,9 @@ SOCKETS: Final[tuple[Cause, ...]] = (
 """What limits sockets, the first that fits. A thread is judged by figures of its own."""
 
 
-def _spent(
-    resource: Resource, title: str, mend: str, condition: Is | Any = _NO_PLACE_LEFT, limit: Limit | None = None
-) -> Cause:
+def _spent(of: Resource, title: str, mend: str, sign: Is | Any = _NO_PLACE_LEFT, limit: Limit | None = None) -> Cause:
     """The row of a resource that connections exhaust, named after it; `limit` where a verdict calls it otherwise."""
-    limit = limit or Limit[resource.name]
-    return Cause(resource.replace(" ", "-"), title, (condition,), mend, limit=limit, resource=resource)
+    return Cause(of.replace(" ", "-"), title, (sign,), mend, limit=limit or Limit[of.name], resource=of)
 
 
 CONNECTIONS: Final[tuple[Cause, ...]] = (
@@ -310,9 +306,7 @@ CONNECTIONS: Final[tuple[Cause, ...]] = (
 )  # fmt: skip
 """What ends loads of connections. Each resource is judged by figures of its own."""
 
-BY_WORKLOAD: Final[Mapping[str, tuple[Cause, ...]]] = {
-    "Frames": (*CATALOGUE, OWN_SPEED), "Sockets": SOCKETS, "Connections": CONNECTIONS,
-}  # fmt: skip
+BY_WORKLOAD: Final = {"Frames": (*CATALOGUE, OWN_SPEED), "Sockets": SOCKETS, "Connections": CONNECTIONS}
 OF_LIMIT: Final = {cause.limit: cause for cause in SOCKETS}
 OF_RESOURCE: Final = {cause.resource: cause for cause in CONNECTIONS}
 UNEXPLAINED: Final = Cause("unexplained", "nothing that was observed", (), "", limit=Limit.UNEXPLAINED)

@@ -48,10 +48,8 @@ def exhausted(limits: Sequence[Limit], loads: Sequence[Seen], every: Sequence[Se
     waiting = [place for place in places if is_behind and place.cause is queue]
     places = [*(place for place in places if place not in waiting), *fitting(_resets(loads, failed))]
     ended = [*fitting(_silent(every or loads)), *places, *threads, *waiting, *fitting(_generator(loads))]
-    if not ended:
-        return Exhausted(
-            UNEXPLAINED, (f"{units.counted(failed, 'connection')} failed, and no counter accounts for them",)
-        )
+    unknown = f"{units.counted(failed, 'connection')} failed, and no counter accounts for them"
+    ended = ended or [Candidate(UNEXPLAINED, Sign.REFUSED, 0.0, unknown)]
     return Exhausted(ended[0].cause, tuple(candidate.words for candidate in ended))
 
 

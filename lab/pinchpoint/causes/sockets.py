@@ -109,8 +109,8 @@ def _full_cpus(window: Window) -> Iterator[tuple[float, tuple[int, ...], Sequenc
     threads = [thread for thread in window.threads if not thread.host]
     own = sorted({thread.cpu for thread in threads if thread.cpu is not None})
     groups = [((cpu,), [thread for thread in threads if thread.cpu == cpu]) for cpu in own]
-    moved = [(tuple(window.cpus), threads)] if window.cpus and any(thread.is_moved for thread in threads) else []
-    for cpus, here in (*groups, *moved):
+    alike = [(tuple(window.cpus), threads)] if window.cpus and any(thread.is_moved for thread in threads) else []
+    for cpus, here in (*groups, *alike):
         worked = math.fsum(thread.busy for thread in here) / len(cpus)
         # A thread that polls leaves no idle time: there only the work of all counts.
         is_counted = not any(thread.polls for thread in here) and all(cpu in window.cpus for cpu in cpus)

@@ -1,13 +1,12 @@
 """Which resource ended a load of connections."""
 
-from typing import get_type_hints
-
 import pytest
+from balancers import client
 
 from pinchpoint.account.validity import Seen, pushed_back
 from pinchpoint.causes.exhausted import exhausted
 from pinchpoint.dut.softirq import QDISC
-from pinchpoint.engine.connections import Account, Backend, Client, PortCounts, Server, Sources
+from pinchpoint.engine.connections import Account, Backend, PortCounts, Server
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.trial import ThreadLoad
 
@@ -18,15 +17,10 @@ SOFTIRQ = Limit(Resource.SOFTIRQ, None, None, "backlog", refused=("link/*/droppe
 LIMITS = (PORTS, TABLE, SOFTIRQ)
 
 
-def client(**changed):
-    counts = {name: 0 for name, kind in get_type_hints(Client).items() if kind is int}
-    rest = {"backends": (), "local": Sources((), 0), "connect_ns": None, "answer_ns": None, "close_ns": None}
-    return Client(**{**counts, "opened": 100, "completed": 80, **rest, **changed})
-
-
 def load(observed=(), threads=(), busy=0.3, missed=0, stats=(), **changed):
     ports = (PortCounts("clients", missed, dict(stats)), PortCounts("servers", 0))
-    return Seen(Account(1.0, client(**changed), (), busy, ports=ports), dict(observed), threads, 1.0)
+    clients = client(**{"opened": 100, "completed": 80, **changed})
+    return Seen(Account(1.0, clients, (), busy, ports=ports), dict(observed), threads, 1.0)
 
 
 def worker(busy):
@@ -107,28 +101,16 @@ def answered(*backends, of=3, **changed):
 @pytest.mark.parametrize(
     ("seen", "resource"),
     [
-        (answered(30, 0, 30, opened=90, completed=60), Resource.BACKEND),
-        (answered(30, 30, opened=90, completed=60), Resource.BACKEND),
-        (answered(30, 3, 30, opened=90, completed=63), Resource.BACKEND),
-        (answered(30, 10, 30, opened=90, completed=70), Resource.TABLE),
-        (answered(90, 30, 90, opened=270, completed=210), Resource.BACKEND),
-        (answered(90, 30, 90, opened=570, completed=210), Resource.TABLE),
-        (answered(30, 0, 30, opened=570, completed=60), Resource.BACKEND),
-        (answered(3, 0, 3, opened=9, completed=6), Resource.TABLE),
-        (answered(40, 0, 40, opened=90, completed=80), Resource.TABLE),
-        (answered(30, of=1, opened=90, completed=30), Resource.TABLE),
-    ],
-    ids=[
-        "none",
-        "the last one none",
-        "hardly any",
-        "fewer",
-        "slow",
-        "most failed elsewhere",
-        "waited for",
-        "too few to tell",
-        "never asked",
-        "alone",
+        pytest.param(answered(30, 0, 30, opened=90, completed=60), Resource.BACKEND, id="none"),
+        pytest.param(answered(30, 30, opened=90, completed=60), Resource.BACKEND, id="the last one none"),
+        pytest.param(answered(30, 3, 30, opened=90, completed=63), Resource.BACKEND, id="hardly any"),
+        pytest.param(answered(30, 10, 30, opened=90, completed=70), Resource.TABLE, id="fewer"),
+        pytest.param(answered(90, 30, 90, opened=270, completed=210), Resource.BACKEND, id="slow"),
+        pytest.param(answered(90, 30, 90, opened=570, completed=210), Resource.TABLE, id="most failed elsewhere"),
+        pytest.param(answered(30, 0, 30, opened=570, completed=60), Resource.BACKEND, id="waited for"),
+        pytest.param(answered(3, 0, 3, opened=9, completed=6), Resource.TABLE, id="too few to tell"),
+        pytest.param(answered(40, 0, 40, opened=90, completed=80), Resource.TABLE, id="never asked"),
+        pytest.param(answered(30, of=1, opened=90, completed=30), Resource.TABLE, id="alone"),
     ],
 )
 def test_a_backend_that_answers_fewer_than_others_is_named_before_what_its_connections_occupy(seen, resource):

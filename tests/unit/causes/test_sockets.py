@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from socket_windows import cpu, main_thread, measurement, pair, rate
+from socket_windows import cpu, failures, main_thread, measurement, pair, rate, trend
 from trials import thread_load
 
 from pinchpoint.account.windows import window_of
@@ -150,16 +150,6 @@ def test_a_rate_that_fell_within_its_window_is_told_with_both_levels():
     rose = window_of(measurement(pair("stream", trend=trend(1e8, 4e8))))
     assert "the rate rose from 800.0 Mbit/s to 3.20 Gbit/s" in moved(rose)
     assert moved(window_of(measurement(pair("crr", trend=None)))) == ""
-
-
-def failures(**kinds):
-    none = dict.fromkeys(("refused", "address_unavailable", "timeout", "reset", "short", "unreachable", "other"), 0)
-    return {**none, "first": None, **kinds}
-
-
-def trend(before, after, at_s=1.0):
-    change = {"at_s": at_s, "before_per_s": before, "after_per_s": after}
-    return {"first_third_per_s": before, "last_third_per_s": after, "change": change}
 
 
 def test_threads_that_are_moved_share_all_the_cpus_that_were_watched():
