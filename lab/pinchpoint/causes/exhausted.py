@@ -8,13 +8,12 @@ left, the worker. A queue that overflows in front of a worker with idle time is 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import zip_longest
 
 from pinchpoint.account.validity import Seen, pushed_back
 from pinchpoint.causes.catalogue import OF_RESOURCE, UNEXPLAINED
-from pinchpoint.causes.signature import Candidate, Cause, fitting
+from pinchpoint.causes.signature import Candidate, fitting
 from pinchpoint.model import units
 from pinchpoint.model.causes import Sign
 from pinchpoint.model.limits import Limit, Resource
@@ -25,16 +24,8 @@ DEVIATIONS = 5  # of a count (Poisson): what a backend answers less by chance, w
 OWN = 0.5  # of what a backend did not answer has to have failed, or it was never asked
 
 
-@dataclass(frozen=True)
-class Exhausted:
-    """What ended a load; UNEXPLAINED where nothing that was read explains it."""
-
-    cause: Cause
-    evidence: tuple[str, ...]  # sentences with their figures, the decisive one first
-
-
-def exhausted(limits: Sequence[Limit], loads: Sequence[Seen], every: Sequence[Seen] = ()) -> Exhausted:
-    """What ended these loads, of which connections failed or were not opened.
+def exhausted(limits: Sequence[Limit], loads: Sequence[Seen], every: Sequence[Seen] = ()) -> list[Candidate]:
+    """What ended these loads, of which connections failed or were not opened, the decisive one first.
 
     `every`: all of which some failed, where `loads` are the least ones. How many connections each backend answers shows
     in many only.
@@ -49,8 +40,7 @@ def exhausted(limits: Sequence[Limit], loads: Sequence[Seen], every: Sequence[Se
     places = [*(place for place in places if place not in waiting), *fitting(_resets(loads, failed))]
     ended = [*fitting(_silent(every or loads)), *places, *threads, *waiting, *fitting(_generator(loads))]
     unknown = f"{units.counted(failed, 'connection')} failed, and no counter accounts for them"
-    ended = ended or [Candidate(UNEXPLAINED, Sign.REFUSED, 0.0, unknown)]
-    return Exhausted(ended[0].cause, tuple(candidate.words for candidate in ended))
+    return ended or [Candidate(UNEXPLAINED, Sign.REFUSED, 0.0, unknown)]
 
 
 def _refused(limits: Sequence[Limit], loads: Sequence[Seen]) -> list[Candidate]:

@@ -168,7 +168,7 @@ class _Measured:
             limit, lines = Pinch.SEARCH_MAXIMUM, [f"no more than capacity.most = {self._asks.most:,} were tried"]
         elif not limited:
             ended = exhausted(self._limits, [self._failed[min(self._failed)].seen])
-            limit, lines = ended.cause.limit, list(ended.evidence)
+            limit, lines = ended[0].cause.limit, [candidate.words for candidate in ended]
         read_back = (f"limit as read back: {bound.resource}: {bound.source}" for bound in self._limits)
         return Verdict(limit, lines[0], (*lines, *read_back), (), ())
 
