@@ -269,7 +269,7 @@ SOCKETS: Final[tuple[Cause, ...]] = (
     Cause("full-server", "the server's thread", (_FULL_CPU,), _ONE_EACH, limit=Limit.RECEIVER_CORE),
     Cause("full-switch", "the switch", (_FULL_CPU,), _SPEED_UP, limit=Limit.FORWARDING_CORE),
     Cause("full-relay", "the relay", (_FULL_CPU,), "use ports that need no relay", limit=Limit.RELAY_CORE),
-    Cause("other-processes", "processes outside the bench", (Is(Sign.OUTSIDE, at_least=FOREIGN),),
+    Cause("other-processes", "processes outside the bench", (Is(Sign.OUTSIDE, at_least=math.nextafter(FOREIGN, 1)),),
         "keep others off these CPUs: isolcpus, cpusets, or other CPUs for the bench", limit=Limit.HOST),
     Cause("shared-cpu", "a CPU that several ends share", (_FULL_CPU,), "give each its own CPU", limit=Limit.HOST),
     Cause("round-trips", "connections that each wait for an answer", (Is(Sign.UNDER_WAY, at_least=0.85, below=1.15),),
@@ -309,7 +309,10 @@ CONNECTIONS: Final[tuple[Cause, ...]] = (
 BY_WORKLOAD: Final = {"Frames": (*CATALOGUE, OWN_SPEED), "Sockets": SOCKETS, "Connections": CONNECTIONS}
 OF_LIMIT: Final = {cause.limit: cause for cause in SOCKETS}
 OF_RESOURCE: Final = {cause.resource: cause for cause in CONNECTIONS}
+"""The rows of sockets by what they limit, those of connections by what they lack."""
+
 UNEXPLAINED: Final = Cause("unexplained", "nothing that was observed", (), "", limit=Limit.UNEXPLAINED)
+"""Always fits: for where no row does."""
 
 
 def by_name(name: str) -> Cause:
