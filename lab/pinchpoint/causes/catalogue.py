@@ -1,4 +1,4 @@
-"""The causes that the lab knows, one row each: name and title, signature, what mends it, counter-experiment.
+"""The causes that the lab knows, by workload, one row each: name and title, signature, remedy, counter-experiment.
 
 A newcomer adds a row, and nothing else. A signature makes a cause likely; only its counter-experiment confirms it.
 docs/causes.md comes from these rows.
