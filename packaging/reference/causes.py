@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 
-from pinchpoint.causes.catalogue import CATALOGUE, OWN_SPEED
+from pinchpoint.causes.catalogue import BY_WORKLOAD, OWN_SPEED
 from pinchpoint.causes.experiments import EFFECT
 from pinchpoint.causes.signature import NOTABLE, Cause, Condition
 from pinchpoint.dut.registry import device, kinds
 from pinchpoint.model import units
+from pinchpoint.model.result import Limit
 
 _HEAD = f"""# Causes
 
@@ -36,20 +37,26 @@ cannot be frozen are compared by two searches, without this bound.
 
 All conditions listed under a cause must hold. A missing observation fulfils none, except those with *not*. Where no
 counter-experiment is named, the counter is the evidence. What is in force already is not advised.
+
+Of sockets the first that fits is what pinched the rate, of connections the first in the order that
+[method.md](method.md) gives. Each thread and each resource is judged by figures of its own.
 """
 _SIGNS = ((": at least ", " ≥ "), ("at least ", "≥ "), (": below ", " < "))
 
 
 def page() -> str:
     """Markdown of docs/causes.md: each cause with its signature, its counter-experiment and what to do."""
-    return "\n".join([_HEAD, *(line for cause in (*CATALOGUE, OWN_SPEED) for line in _section(cause))])
+    lines = [_HEAD]
+    for work, causes in BY_WORKLOAD.items():
+        lines += [f"## {work}\n", *(line for cause in causes for line in _section(cause))]
+    return "\n".join(lines)
 
 
 def _section(cause: Cause) -> Iterator[str]:
-    yield f"## {cause.name}\n"
+    yield f"### {cause.name}\n"
     yield f"{cause.title[0].upper()}{cause.title[1:]}.{' No other cause fits, and:' if cause is OWN_SPEED else ''}\n"
     yield from (f"- {_asked(condition)}" for condition in cause.signature)
-    yield ""
+    yield "" if cause.limit is Limit.NAMED_DROP else f"\n**Pinched by**: {cause.limit.words}.\n"
     if cause.test is not None:
         yield f"**Counter-experiment**: {cause.test.experiment.words}. Predicts: {cause.test.expects}.\n"
     advice = ((own.title, own.advice(cause.name, {})) for own in map(device, kinds()))

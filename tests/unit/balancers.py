@@ -9,16 +9,27 @@ from typing import get_type_hints
 
 from support import RULES
 
-from pinchpoint.account.exhausted import Seen
-from pinchpoint.account.validity import LoadJudgement, judge_load
+from pinchpoint.account.validity import LoadJudgement, Seen, judge_load
 from pinchpoint.engine.connections import MOST_BYTES, SAMPLED_S, Account, Client, PortCounts, Sample, Sources, Times
 from pinchpoint.measure.served import Flush, Opened
 from pinchpoint.measure.standing import Task
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.measurement import Measurement
+from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service
 from pinchpoint.model.trial import TrialValidity
 
+SERVICE = Service(
+    address="10.0.0.100",
+    port=80,
+    scheduler=Scheduler.ROUND_ROBIN,
+    mode=Mode.DNAT,
+    clients=Range(0x0A000101, 4),
+    local=None,
+    client_port="clients",
+    server_port="servers",
+    backends=tuple(Backend(f"10.1.0.{n}", 8080) for n in (1, 2, 3)),
+)
 REFUSED, SLOW = "nat/refused", "link/a/dropped"
 
 
@@ -126,17 +137,23 @@ def _samples(load, opened, done):
         yield Sample(elapsed_s=elapsed_s, backends=(), **{**zeros, **counts})
 
 
+def client(**counted):
+    """What clients counted; all else is zero, or not known."""
+    zeros = {name: 0 for name, kind in get_type_hints(Client).items() if kind is int}
+    ends = {"backends": (), "local": Sources((), 0), "connect_ns": None, "answer_ns": None, "close_ns": None}
+    return Client(**{**zeros, **ends, **counted})
+
+
 def _client(load, opened, borne, slow, most):
-    counts = {name: 0 for name, kind in get_type_hints(Client).items() if kind is int}
-    counts |= {"opened": opened, "shortfall": load.connections - opened, "established": borne, "answered": borne}
+    counts = {"opened": opened, "shortfall": load.connections - opened, "established": borne, "answered": borne}
     counts |= {"completed": borne, "most_open": most}
     counts |= {"timed_out_answering": slow, "timed_out_connecting": opened - borne - slow}
     times = Times(borne, 50_000, 90_000, 100_000)
-    ends = {"backends": (), "local": Sources((), 0), "connect_ns": times, "answer_ns": None, "close_ns": None}
+    ends = {"connect_ns": times}
     if load.answer_bytes > MOST_BYTES:
         first, last = (Times(borne, ns, ns, ns) for ns in (10_000, 70_000))
         ends |= {"first_byte_ns": first, "answer_ns": last, "goodput_bps": 1e6}
-    return Client(**counts, **ends)
+    return client(**counts, **ends)
 
 
 def bench(scenario, measure):

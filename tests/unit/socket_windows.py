@@ -41,6 +41,18 @@ def rate(per_s, mean_ns, **changes):
     return {"transactions": count, "transactions_per_s": per_s, "latency": latency, **changes}
 
 
+def failures(**kinds):
+    """Transactions of a run that failed, by kind."""
+    none = dict.fromkeys(("refused", "address_unavailable", "timeout", "reset", "short", "unreachable", "other"), 0)
+    return {**none, "first": None, **kinds}
+
+
+def trend(before, after, at_s=1.0):
+    """That of a run whose rate changed once."""
+    change = {"at_s": at_s, "before_per_s": before, "after_per_s": after}
+    return {"first_third_per_s": before, "last_third_per_s": after, "change": change}
+
+
 def cpu(number, busy, softirq=0.0, stolen=0.0):
     """What a CPU did, in shares of the window."""
     ticks = TICKS_PER_S * WINDOW_S

@@ -4,5 +4,4 @@
 `validity`   whether a trial's account can be used; which trials of a search were discarded, and why
 `facts`      what the host did to the device: waits, the distance of the cores, a slowed core, and modes of these
 `cpus`       what CPUs did, and how the forwarding threads had to wait for theirs
-`exhausted`  which resource ended a load of connections
 """

@@ -24,22 +24,21 @@ send meanwhile, beyond the ring that it empties.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
 from pinchpoint.account.cpus import STOLEN, taken
-from pinchpoint.account.exhausted import Seen, pushed_back
 from pinchpoint.account.overload import is_overload, paused
 from pinchpoint.account.windows import Window, together
-from pinchpoint.engine.connections import RING
+from pinchpoint.engine.connections import RING, Account
 from pinchpoint.engine.instrument import EngineResult
 from pinchpoint.engine.sockets import SocketsResult
 from pinchpoint.engine.streams import Step
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.scenario import Validity
-from pinchpoint.model.trial import Cause, Ledger, StreamCounts, Trial, TrialValidity, Witness, WorkerWitness
+from pinchpoint.model.trial import Cause, Ledger, StreamCounts, ThreadLoad, Trial, TrialValidity, Witness, WorkerWitness
 from pinchpoint.model.warning import ResultWarning, Warn
 
 GAP_MAJORITY = 0.5  # share of the missing time that the engine's own gaps must cover to be the cause
@@ -47,6 +46,8 @@ CAUGHT_UP = 0.05  # share of a burst that the DUT may have forwarded while the e
 FIRST_TURN_S = 1e-6  # a pause that begins before is the first turn of the engine's loop
 MANY = 0.25  # share of discarded trials from which there is a warning
 NEAR_RATE = 0.1  # relative distance of a load from a rate
+ENGINE_FULL = 0.7  # of its time for connections: what it does to frames it takes from the rest
+PUSHED = 0.01  # refused sends to a connection that was not opened: each may have been of a whole burst
 TOGETHER = 0.98  # of a window that all pairs must share, or their sum is of different loads
 Streams = Sequence[StreamCounts]
 Workers = Sequence[WorkerWitness]
@@ -203,8 +204,34 @@ def from_others_fps(worker: WorkerWitness, workers: Workers, streams: Streams, l
 
 
 @dataclass(frozen=True)
+class Seen:
+    """What was read of one load."""
+
+    account: Account
+    observed: Mapping[str, float]  # counter differences and gauges
+    threads: Sequence[ThreadLoad]
+    traffic_s: float  # for which connections were opened and held
+
+    @property
+    def failed(self) -> int:
+        """Connections that were not completed, or not opened in time."""
+        client = self.account.client
+        return client.opened - client.completed + client.shortfall if client else 0
+
+    @property
+    def busy_share(self) -> float:
+        """Of that time, in which the engine's core moved frames; what it did later counts as well."""
+        return min(1.0, self.account.busy_share * self.account.elapsed_s / self.traffic_s) if self.traffic_s else 0.0
+
+    @property
+    def is_generator_full(self) -> bool:
+        """Whether the engine's core had hardly time for more."""
+        return self.busy_share >= ENGINE_FULL
+
+
+@dataclass(frozen=True)
 class LoadJudgement:
-    """The same of a load of connections."""
+    """Whether the account of a load of connections can be used."""
 
     validity: TrialValidity
     due: int  # connections that it was to bear: those that the device did not let in are among them
@@ -239,6 +266,13 @@ def _of_load(seen: Seen, rules: Validity) -> LoadJudgement:
         words = f"the engine's rings of {RING:,} frames had no place for {missed:,}: {busy}"
         return LoadJudgement(validity, opened, words)
     return LoadJudgement(TrialValidity.VALID, opened)
+
+
+def pushed_back(account: Account) -> bool:
+    """Whether connections were not opened since what is behind the client's port did not take their SYNs."""
+    client = account.client
+    cuts = sum(port.not_taken for port in account.ports[:1])
+    return client is not None and client.shortfall > 0 and cuts >= PUSHED * client.shortfall
 
 
 def judge_window(window: Window, died: str = "") -> Judgement:

@@ -13,11 +13,13 @@ import msgspec
 
 from pinchpoint.account.cpus import CpuShare, foreign, shares
 from pinchpoint.engine.sockets import SocketsResult, SocketsRun
+from pinchpoint.model import units
 from pinchpoint.model.groups import total
 from pinchpoint.model.measurement import LevelChange, Measurement
 from pinchpoint.model.result import Limit
 from pinchpoint.model.trial import ThreadLoad
 
+MOST_FAILED = 1e-5  # failed transactions (RFC 9411, section 7.1.3.3 and others: less than 0.001 %)
 # observe/relay.py has these counters for each way.
 _RELAY_DROPS: Mapping[str, str] = {
     "dropped": "taken too late by the port",
@@ -91,6 +93,23 @@ class Window:
         failed = sum(run.failed or 0 for run in self.runs)
         ended = failed + sum(run.transactions or 0 for run in self.runs)
         return failed / ended if ended else 0.0
+
+    @property
+    def failures(self) -> str:
+        """Why the rate is no rate that the bench carries, by RFC 9411's rule; empty if it is."""
+        if self.failed_share < MOST_FAILED:
+            return ""
+        first = next((run.failures.first for run in self.runs if run.failures.first), "of no reported kind")
+        failed, share = sum(run.failed or 0 for run in self.runs), units.loss(self.failed_share)
+        return f"{failed:,} transactions failed ({share}; RFC 9411 allows less than 0.001 %), the first: {first}"
+
+    @property
+    def relay_losses(self) -> str:
+        """What the relay lost, by way and cause; empty if nothing."""
+        lost = {where: count for where, count in (self.relay_drops or {}).items() if count}
+        parts = ", ".join(f"{count:,} {where}" for where, count in lost.items())
+        told = f"the relay lost {units.counted(sum(lost.values()), 'frame')} between host and switch: {parts}"
+        return told if lost else ""
 
     @property
     def retransmits(self) -> int | None:

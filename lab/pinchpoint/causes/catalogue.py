@@ -1,4 +1,4 @@
-"""The causes that the lab knows, one row each: name and title, signature, what mends it, counter-experiment.
+"""The causes that the lab knows, by workload, one row each: name and title, signature, remedy, counter-experiment.
 
 A newcomer adds a row, and nothing else. A signature makes a cause likely; only its counter-experiment confirms it.
 docs/causes.md comes from these rows.
@@ -7,10 +7,12 @@ docs/causes.md comes from these rows.
 import math
 from typing import Final
 
+from pinchpoint.account.cpus import FOREIGN
+from pinchpoint.account.validity import ENGINE_FULL
 from pinchpoint.causes.signature import HELD_UP, MOST, NOTABLE, SEEN, Any, Cause, Is, Lost, Try, Unless, Weight, lost
 from pinchpoint.model.causes import Experiment, Sign, Signs
 from pinchpoint.model.hops import DropKind, Party
-from pinchpoint.model.limits import SATURATED
+from pinchpoint.model.limits import SATURATED, Resource
 from pinchpoint.model.result import FAR_BELOW_MRR, Limit
 from pinchpoint.model.units import FULL
 
@@ -36,6 +38,12 @@ _LOST_BEHIND = Lost((DropKind.TRANSMIT_RING,), MOST)
 _NOT_IDLE = Unless(Is(Sign.BUSY, below=MOST))
 _WAITS = Is(Sign.WAITED, at_least=MOST)
 _FEW = Is(Sign.RING, below=4 * BATCH)
+_REFUSED = Is(Sign.REFUSED, at_least=NOTABLE)  # of fewer the others that failed are no consequence
+_NO_PLACE_LEFT = Any((_REFUSED, Is(Sign.USED, at_least=0.97)))  # a gauge is read after the load
+_FULL_CPU = Is(Sign.FULLEST, at_least=SATURATED)
+_NO_TIME_LEFT = Any((_REFUSED, _FULL_CPU))
+_SPEED_UP = "another core, a faster datapath, or less work for each frame"
+_ONE_EACH = "give it more CPUs, each of which gets a thread and its share of the connections"
 
 
 def share_of(sign: Sign) -> Weight:
@@ -247,13 +255,66 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
 OWN_SPEED = Cause("own-speed", "the device's own speed at this work",
     # Of a ring that holds few frames each turn takes few: what is forwarded under overload is the ring's doing as well.
     (_LOST_IN_FRONT, Is(Sign.NDR_OF_MRR, at_least=FAR_BELOW_MRR), _NOT_IDLE, Unless(_FEW)),
-    "another core, a faster datapath, or less work for each frame",
+    _SPEED_UP,
     Try(Experiment.PLAIN, "plain forwarding is as slow: the rules cost nothing"),
     explains=lambda signs: 1.0,
     limit=Limit.FORWARDING_CORE, party=Party.DUT, shows=(Sign.CYCLES, Sign.SQUEEZES))  # fmt: skip
 """Where what is forwarded stops rising with the load, and nothing in particular explains it."""
 
 
+SOCKETS: Final[tuple[Cause, ...]] = (
+    Cause("plan-kept", "the rate that was planned", (Is(Sign.PLAN_KEPT, at_least=0.99),),
+        "plan more, or nothing: then a transaction begins when another ends", limit=Limit.PLANNED_RATE),
+    Cause("full-client", "the client's thread", (_FULL_CPU,), _ONE_EACH, limit=Limit.SENDER_CORE),
+    Cause("full-server", "the server's thread", (_FULL_CPU,), _ONE_EACH, limit=Limit.RECEIVER_CORE),
+    Cause("full-switch", "the switch", (_FULL_CPU,), _SPEED_UP, limit=Limit.FORWARDING_CORE),
+    Cause("full-relay", "the relay", (_FULL_CPU,), "use ports that need no relay", limit=Limit.RELAY_CORE),
+    Cause("other-processes", "processes outside the bench", (Is(Sign.OUTSIDE, at_least=math.nextafter(FOREIGN, 1)),),
+        "keep others off these CPUs: isolcpus, cpusets, or other CPUs for the bench", limit=Limit.HOST),
+    Cause("shared-cpu", "a CPU that several ends share", (_FULL_CPU,), "give each its own CPU", limit=Limit.HOST),
+    Cause("round-trips", "connections that each wait for an answer", (Is(Sign.UNDER_WAY, at_least=0.85, below=1.15),),
+        "open more connections, or shorten the wait: CPUs that do not sleep, less work", limit=Limit.LATENCY),
+    Cause("source-ports", "the client's source ports", (Is(Sign.PORTLESS, at_least=1.0),),
+        "more addresses, a wider ip_local_port_range, or connections that last", limit=Limit.SOURCE_PORTS),
+)  # fmt: skip
+"""What limits sockets, the first that fits. A thread is judged by figures of its own."""
+
+
+def _spent(of: Resource, title: str, mend: str, sign: Is | Any = _NO_PLACE_LEFT, limit: Limit | None = None) -> Cause:
+    """The row of a resource that connections exhaust, named after it; `limit` where a verdict calls it otherwise."""
+    return Cause(of.replace(" ", "-"), title, (sign,), mend, limit=limit or Limit[of.name], resource=of)
+
+
+CONNECTIONS: Final[tuple[Cause, ...]] = (
+    _spent(Resource.BACKEND, "a backend that refuses, or answers fewer than others",
+        "see what it does with its connections", Any((Is(Sign.BEHIND, at_least=1.0), _REFUSED))),
+    _spent(Resource.LOCAL_PORTS, "the local ports towards backends",
+        "more local addresses or ports, or a shorter memory of closed connections"),
+    _spent(Resource.TABLE, "the table of connections", "raise the limit, or shorten the time-outs of connections"),
+    _spent(Resource.MEMORY, "the memory for connections", "more memory, or fewer connections at once"),
+    _spent(Resource.DESCRIPTORS, "the files that a process may open",
+        "raise the limit (RLIMIT_NOFILE): a proxy opens two for each connection"),
+    _spent(Resource.QDISC, "a queueing discipline that drops", "raise its rate or limit, or remove it (tc)",
+        limit=Limit.NAMED_DROP),
+    _spent(Resource.WORKER, "the worker's core", "more workers, each with a core, or less work for each connection",
+        _NO_TIME_LEFT, Limit.WORKER_CORE),
+    _spent(Resource.SOFTIRQ, "the kernel's softirq or its backlog",
+        "spread the ports' queues over more CPUs (rps_cpus), or raise net.core.netdev_max_backlog", _NO_TIME_LEFT),
+    _spent(Resource.ACCEPT_QUEUE, "the accept queue", "a longer backlog, within net.core.somaxconn"),
+    _spent(Resource.GENERATOR, "the engine's core", "give the engine another CPU (engine.cpus)",
+        Is(Sign.FULLEST, at_least=ENGINE_FULL)),
+)  # fmt: skip
+"""What ends loads of connections. Each resource is judged by figures of its own."""
+
+BY_WORKLOAD: Final = {"Frames": (*CATALOGUE, OWN_SPEED), "Sockets": SOCKETS, "Connections": CONNECTIONS}
+OF_LIMIT: Final = {cause.limit: cause for cause in SOCKETS}
+OF_RESOURCE: Final = {cause.resource: cause for cause in CONNECTIONS}
+"""The rows of sockets by what they limit, those of connections by what they lack."""
+
+UNEXPLAINED: Final = Cause("unexplained", "nothing that was observed", (), "", limit=Limit.UNEXPLAINED)
+"""Always fits: for where no row does."""
+
+
 def by_name(name: str) -> Cause:
     """The row of that name. Raises KeyError."""
-    return {cause.name: cause for cause in (*CATALOGUE, OWN_SPEED)}[name]
+    return {cause.name: cause for rows in BY_WORKLOAD.values() for cause in rows}[name]

@@ -5,13 +5,14 @@ overload is: model/trial.py; far below the MRR: model/result.py.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from pinchpoint.model import units
 from pinchpoint.model.causes import Experiment, Sign, Signs
 from pinchpoint.model.hops import DropKind, Party
+from pinchpoint.model.limits import Resource
 from pinchpoint.model.result import Limit
 
 NOTABLE: Final = 0.1  # of the losses, or of a thread's time: what explains less is not suspected
@@ -132,10 +133,11 @@ class Cause:
     test: Try | None = None  # None: nothing can be tried
     explains: Weight | None = None  # None: as many of the lost frames as its signature names
     slows: bool = True  # False: without the cause the rate may fall as well as rise
-    limit: Limit | None = None  # what pinched the number where this fits; None: the drop that most frames met
+    limit: Limit = Limit.NAMED_DROP  # what pinched the number where this fits; of frames the drop that most of them met
     shows: tuple[Sign, ...] = ()  # evidence beside the signature, where it was observed
     party: Party | None = None  # whose doing that drop has to be, for `limit`; None: anybody's
     observed: Sign | None = None  # without which nothing is said of a device in service: no experiment would tell
+    resource: Resource | None = None  # of which connections find no more where this is the cause
     without_keys: str = ""  # `mend` where there is no scenario whose keys it could name; empty: it names none
 
     @property
@@ -171,6 +173,21 @@ class Cause:
         if in_service and self.observed is not None and self.observed not in signs.values:
             return False
         return all(condition.holds(signs) for condition in self.signature)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A row that may be what pinched a number, with the one sign that tells, and its sentence if it does."""
+
+    cause: Cause
+    sign: Sign
+    value: float
+    words: str
+
+
+def fitting(candidates: Iterable[Candidate]) -> Iterator[Candidate]:
+    """Those whose signature fits, in the same order."""
+    return (each for each in candidates if each.cause.fits(Signs({each.sign: each.value})))
 
 
 RINGS: Final = frozenset(

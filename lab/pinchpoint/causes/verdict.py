@@ -220,9 +220,9 @@ def _from_losses(losing: Sequence[Trial], trials: Sequence[Trial], seen: Signs, 
 
 def _limit(lost: Group, seen: Signs) -> Limit:
     """That of the first row which fits and says one; else the drop itself, or the host that dropped."""
-    rows = (row for row in (*CATALOGUE, OWN_SPEED) if row.limit and row.party in (None, lost.limits) and row.fits(seen))
+    telling = (row for row in (*CATALOGUE, OWN_SPEED) if row.limit is not Limit.NAMED_DROP and row.fits(seen))
     default = Limit.HOST if lost.limits == Party.HOST else Limit.NAMED_DROP
-    return next((row.limit for row in rows if row.limit), default)
+    return next((row.limit for row in telling if row.party in (None, lost.limits)), default)
 
 
 def _headline(limit: Limit, lost: Group, losing: Sequence[Trial], seen: Signs, over: Overload | None) -> str:

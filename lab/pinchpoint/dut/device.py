@@ -426,7 +426,7 @@ class Device:
 
         Imperatives; a key of the scenario is written with its table, as `dut.KEY`.
         """
-        return ()
+        return self.keys.services.advice(cause) if self.keys.services else ()
 
     def commands(self, cause: str, seen: Seen) -> Sequence[str]:
         """The same of one that no scenario built: whole commands, at the ports that `seen` names."""

@@ -131,8 +131,18 @@ class ProxyBench(softirq.KernelBench):
         return detached(places, dut.kind, self.file(".log"), argv, netns=places.dut_netns, cpus=dut.cpus)
 
 
+_ADVICE = {
+    "descriptors": ("raise dut.descriptors",), "accept-queue": ("raise dut.backlog",),
+    "worker-core": ("name more CPUs in dut.cpus",), "local-ports": ("set dut.tcp_tw_reuse = 1",),
+}  # fmt: skip
+
+
 class ProxyDevice(Device):
     """What kinds of proxies have in common."""
+
+    def advice(self, cause: str, seen: Seen) -> Sequence[str]:
+        """Of the service's keys and its own."""
+        return (*super().advice(cause, seen), *_ADVICE.get(cause, ()))
 
     def check(self, raw: RawScenario) -> None:
         """Two ports, and descriptors for the connections."""

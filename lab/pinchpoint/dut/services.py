@@ -32,6 +32,12 @@ TRACKING: Final = (
 """What bounds connections."""
 
 
+_ADVICE: Final = {
+    "local-ports": ((Option.LOCAL_PORTS, "widen"), (Option.CLOSED_S, "shorten")),
+    "connection-table": ((Option.MAX_CONNECTIONS, "raise"), (Option.CLOSED_S, "shorten")),
+}
+
+
 class Reconfiguration(StrEnum):
     """What a balancer that runs may be asked to do."""
 
@@ -56,6 +62,10 @@ class Services:
     has_udp: bool = False  # it balances requests and answers that are datagrams
     families: tuple[Family, ...] = (Family.IPV4,)
     changes: tuple[Reconfiguration, ...] = ()  # those that `Rebalanced` of its kind follows
+
+    def advice(self, cause: str) -> tuple[str, ...]:
+        """What keys of [service], of those that it follows, mend of a cause."""
+        return tuple(f"{verb} service.{option}" for option, verb in _ADVICE.get(cause, ()) if option in self.options)
 
 
 @runtime_checkable

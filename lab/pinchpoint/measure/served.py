@@ -9,12 +9,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Final
 
 import msgspec
 
-from pinchpoint.account.exhausted import Seen
-from pinchpoint.account.validity import LoadJudgement, judge_load
+from pinchpoint.account.validity import LoadJudgement, Seen, judge_load
 from pinchpoint.dut.device import Live
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.services import Balancer, await_forgotten
@@ -25,16 +23,12 @@ from pinchpoint.model import units
 from pinchpoint.model.errors import BenchError, EngineError, HostLostError, InputError
 from pinchpoint.model.limits import Limit, Resource, Wanted, too_few
 from pinchpoint.model.measurement import Measurement, Metric
-from pinchpoint.model.result import Limit as Pinch
 from pinchpoint.model.scenario import Established, Scenario, Service
 from pinchpoint.model.trial import TrialValidity
 
 TRIES = 3  # of one load
 POLL_S = 0.05  # between two looks at what a balancer remembers
 SETUP_S = 1.0  # around a load, for estimates: the flush, the engine's start, counters read twice
-_PINCHES: Final = {Resource.WORKER: Pinch.WORKER_CORE, Resource.QDISC: Pinch.NAMED_DROP}
-LIMITS: Final = {kind: _PINCHES.get(kind) or Pinch[kind.name] for kind in Resource}
-"""The resources of a balancer as what a verdict names."""
 HINT = 'measure = "verify" shows what the service does with each; more established.timeout_s, or fewer connections'
 _HELD = (Resource.LOCAL_PORTS, Resource.TABLE, Resource.DESCRIPTORS)  # one place for each connection that stands
 

@@ -52,6 +52,14 @@ class Sign(StrEnum):
         "share of its line rate at which the fullest link was used"  # stored so; of those at which frames waited
     )
     PAUSES = "pause frames that the engine's NICs received"  # stored so; at ports that lost frames
+    PLAN_KEPT = "transactions, of those that were planned, while hardly any failed"
+    FULLEST = "busy share of its busiest thread or CPU"
+    OUTSIDE = "share of one CPU that processes outside the bench took"
+    UNDER_WAY = "transactions under way by rate and latency, of the connections"
+    PORTLESS = "connections that found no source port"
+    REFUSED = "refusals, of the connections that failed"
+    USED = "share of its places in use"
+    BEHIND = "backends that answer fewer connections than others, by about as many as failed"
 
     def shown(self, value: float) -> str:
         """A value of it, for people."""
@@ -66,7 +74,8 @@ SHARES = frozenset((
     Sign.BUSY, Sign.IDLEST, Sign.NDR_OF_MRR, Sign.UNNAMED, Sign.RULES_NAMED, Sign.DROPS_OF_TRACKING, Sign.MIRRORED_TO,
     Sign.WILDCARD_SHARE, Sign.SLOW_PATH_TIME, Sign.FLOWS_OF_LIMIT, Sign.TRACKED_OF_LIMIT, Sign.UNTRACKED,
     Sign.WAITED_SHARE, Sign.BURST_OF_RING, Sign.ENGINE_BUSY, Sign.ON_MAIN_THREAD, Sign.LOST_ON_MAIN, Sign.CLAIMED,
-    Sign.SOFTWARE, Sign.ONE_WAY, Sign.LINE_SHARE,
+    Sign.SOFTWARE, Sign.ONE_WAY, Sign.LINE_SHARE, Sign.PLAN_KEPT, Sign.FULLEST, Sign.UNDER_WAY, Sign.REFUSED,
+    Sign.USED, Sign.OUTSIDE,
 ))  # fmt: skip
 """The signs to be written in per cent."""
 

@@ -1,7 +1,7 @@
 """Which windows of a socket workload may be judged, and who worked in them."""
 
 import pytest
-from socket_windows import QUIET, away, cpu, measurement, pair, relay
+from socket_windows import QUIET, away, cpu, failures, measurement, pair, relay
 
 from pinchpoint.account.validity import Judgement, judge_window
 from pinchpoint.account.windows import together, window_of
@@ -31,8 +31,7 @@ def test_the_aborted_pair_tells_why_not_those_stopped_for_its_sake():
 
 
 def test_source_ports_that_ran_out_are_the_generators_limit():
-    none = {"refused": 0, "address_unavailable": 7, "timeout": 0, "reset": 0, "short": 0, "unreachable": 0}
-    validity, reason = judge(pair(failures=none | {"other": 0, "first": "no port"}))
+    validity, reason = judge(pair(failures=failures(address_unavailable=7, first="no port")))
     assert validity is TrialValidity.GENERATOR_LIMITED
     assert "7 transactions found no source port" in reason
 

@@ -5,14 +5,17 @@ from pathlib import Path
 import pytest
 from reference.causes import page
 
-from pinchpoint.causes.catalogue import CATALOGUE, OWN_SPEED, by_name
+from pinchpoint.causes.catalogue import BY_WORKLOAD, OF_RESOURCE, OWN_SPEED, by_name
 from pinchpoint.causes.signature import Any, Is, Lost, Unless
 from pinchpoint.causes.verdict import likely
 from pinchpoint.model.causes import Experiment, Sign, Signs
 from pinchpoint.model.hops import DropKind
+from pinchpoint.model.limits import Resource
+from pinchpoint.model.result import Limit
 
 DOCS = Path(__file__).parents[3] / "docs" / "causes.md"
 MEASURED = "## Measured"
+ROWS = [cause for rows in BY_WORKLOAD.values() for cause in rows]
 MAKE = "python packaging/reference/causes.py, above '## Measured'"
 
 
@@ -32,24 +35,26 @@ def fitting(cause):
     return Signs(values, lost)
 
 
-@pytest.mark.parametrize("cause", CATALOGUE, ids=lambda cause: cause.name)
+@pytest.mark.parametrize("cause", ROWS, ids=lambda cause: cause.name)
 def test_a_row_fits_its_own_signature_and_says_what_to_do(cause):
     signs = fitting(cause)
     assert cause.fits(signs)
+    assert not cause.fits(Signs()), "nothing was observed"
     assert 0.0 <= cause.weight(signs) <= 1.0
     assert cause.mend
     assert cause.test is None or cause.test.expects
 
 
-@pytest.mark.parametrize("cause", CATALOGUE, ids=lambda cause: cause.name)
-def test_nothing_observed_fits_no_row(cause):
-    assert not cause.fits(Signs())
-
-
 def test_names_are_unique():
-    names = [cause.name for cause in (*CATALOGUE, OWN_SPEED)]
+    names = [cause.name for cause in ROWS]
     assert len(set(names)) == len(names)
     assert by_name("masks").experiment is Experiment.FEW_FLOWS
+
+
+def test_whatever_a_verdict_may_name_has_a_row():
+    """But for what is no cause: a search that ended at its highest load, and what nothing explains."""
+    assert set(Limit) - {cause.limit for cause in ROWS} == {Limit.SEARCH_MAXIMUM, Limit.UNEXPLAINED}
+    assert set(OF_RESOURCE) == set(Resource)
 
 
 def test_the_page_is_what_the_rows_say():

@@ -14,7 +14,7 @@ from support import OF_A_KIND, ONLY_SERVED, REQUIRED, scenario_of
 from pinchpoint.account import ledger
 from pinchpoint.bench import actions
 from pinchpoint.bench.resource import AnyResource, Command, MarkedProcesses, RunDirectory, TextFile
-from pinchpoint.causes.catalogue import CATALOGUE, OWN_SPEED
+from pinchpoint.causes.catalogue import BY_WORKLOAD
 from pinchpoint.dut import registry, softirq
 from pinchpoint.dut.device import Pages
 from pinchpoint.dut.nft.tracking import conntrack_counters, ip_counters, named
@@ -31,8 +31,8 @@ from pinchpoint.scenario.keys import PORT as PORT_TABLE
 from pinchpoint.scenario.plain import from_plain, to_plain
 
 KINDS = registry.kinds()
-CAUSES = (*CATALOGUE, OWN_SPEED)
-KEY = re.compile(r"\b(dut|port|host|engine)\.(\w+)")
+CAUSES = [cause for rows in BY_WORKLOAD.values() for cause in rows]
+KEY = re.compile(r"\b(dut|port|host|engine|service)\.(\w+)")
 COMMON = {("port", key.name) for key in PORT_TABLE.keys} | {("engine", key.name) for key in ENGINE.keys}
 PLACE = PurePosixPath("/run/pinchpoint/b1")
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -131,7 +131,8 @@ def test_what_a_kind_advises_names_no_key_that_it_has_not(kind):
     device = registry.device(kind)
     advised = keys_named(words for cause in CAUSES for words in device.advice(cause.name, {}))
     own = {("dut", key.name) for key in device.keys.dut} | {("port", key.name) for key in device.keys.port}
-    assert advised <= own | COMMON
+    of_service = {("service", option) for option in (device.keys.services.options if device.keys.services else ())}
+    assert advised <= own | of_service | COMMON
 
 
 def test_what_a_cause_advises_for_any_device_names_keys_of_every_kind():

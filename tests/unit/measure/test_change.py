@@ -1,33 +1,21 @@
 """What is said of a change, from samples of connections that were opened meanwhile."""
 
+from dataclasses import replace
 from typing import get_type_hints
 
 import pytest
+from balancers import SERVICE
 
 from pinchpoint.engine.connections import Outage, Sample, options
 from pinchpoint.measure.change.run import Changed, Happened, is_right, metrics, window_s
 from pinchpoint.measure.change.run import Window as Findings
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.measurement import Bound
-from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service
+from pinchpoint.model.scenario import Scheduler
 from pinchpoint.scenario import parse
 
 TIMEOUT_S, RATE = 1.0, 600.0
 LEFT_AND_RETURNED = (Happened(2.0, 2.0), Happened(4.0, 4.0))
-
-
-def service(scheduler=Scheduler.ROUND_ROBIN):
-    return Service(
-        address="10.0.0.100",
-        port=80,
-        scheduler=scheduler,
-        mode=Mode.DNAT,
-        clients=Range(0x0A000101, 4),
-        local=None,
-        client_port="clients",
-        server_port="servers",
-        backends=tuple(Backend(f"10.1.0.{n}", 8080) for n in (1, 2, 3)),
-    )
 
 
 def changed(event="silent", **other):
@@ -62,7 +50,7 @@ def third(_):
 
 
 def figures(what, samples, happened=LEFT_AND_RETURNED, of=None):
-    return {metric.name: metric for metric in metrics(what, of or service(), happened, samples)}
+    return {metric.name: metric for metric in metrics(what, of or SERVICE, happened, samples)}
 
 
 def test_a_backend_that_is_dealt_to_while_it_is_silent_leaves_the_balance_wrong_until_it_returns():
@@ -102,7 +90,7 @@ def test_tuples_that_move_although_their_backend_stayed_are_shared_by_all_that_c
         return (round(now_s * 100), round(now_s * 50), round(min(now_s, 2.0) * 100))
 
     samples = course(third, left=left, kept=kept)
-    by_name = figures(changed("remove"), samples, of=service(Scheduler.HASH))
+    by_name = figures(changed("remove"), samples, of=replace(SERVICE, scheduler=Scheduler.HASH))
     assert by_name["tuples moved"].value == pytest.approx(50 / (50 + 100 + 50), abs=0.001)
     assert "at least 0 have to" in by_name["tuples moved"].note
     assert "at least 33.3 % have to" in by_name["tuples moved at return"].note

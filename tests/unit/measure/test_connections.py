@@ -235,7 +235,7 @@ def test_what_failed_is_told_where_nearly_all_was_completed():
 
 def test_there_is_no_burst_above_a_completed_rate_that_is_at_least():
     rate = Rate(0.0, RateStatus.FOUND, 950.0, 1050.0, 0.5, 0.5, "", estimate_fps=1000.0)
-    steady, none = CompletedRate(1000.0, 980.0, 2.0, "", None, failed=40), Sustained(None, None, "", None)
+    steady, none = CompletedRate(1000.0, 980.0, 2.0, "", (), failed=40), Sustained(None, None, "", None)
     assert "burst" not in {metric.name for metric in figures_of([rate], steady, none, None)}
 
 

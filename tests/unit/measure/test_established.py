@@ -2,28 +2,18 @@
 
 from dataclasses import replace
 from itertools import pairwise
-from typing import get_type_hints
 
+import balancers
 import pytest
 
-from pinchpoint.engine.connections import Account, Client, Sources, standing
+from pinchpoint.engine.connections import Account, standing
 from pinchpoint.engine.streams import stream_request
 from pinchpoint.measure.served import next_hop_of, require_places
 from pinchpoint.model.errors import BenchError, EngineError
 from pinchpoint.model.limits import Limit, Resource
-from pinchpoint.model.scenario import Backend, Established, Mode, Range, Scheduler, Segment, Service, Stream
+from pinchpoint.model.scenario import Established, Range, Segment, Stream
 
-SERVICE = Service(
-    address="10.0.0.100",
-    port=80,
-    scheduler=Scheduler.ROUND_ROBIN,
-    mode=Mode.DNAT,
-    clients=Range(0x0A000101, 4),
-    local=None,
-    client_port="clients",
-    server_port="servers",
-    backends=(Backend("10.1.0.1", 8080),),
-)
+SERVICE = replace(balancers.SERVICE, backends=balancers.SERVICE.backends[:1])
 WANTED = Established(300, 78, 1000.0, 5.0)
 STREAM = Stream(
     tx_port="clients",
@@ -43,17 +33,7 @@ STREAM = Stream(
 
 
 def client(**changed):
-    counts = {name: 0 for name, kind in get_type_hints(Client).items() if kind is int}
-    counts |= {"opened": 300, "established": 300, "completed": 300}
-    ended = {
-        "backends": (),
-        "local": Sources((), 0),
-        "reused": None,
-        "connect_ns": None,
-        "answer_ns": None,
-        "close_ns": None,
-    }
-    return Client(**{**counts, **ended, **changed})
+    return balancers.client(**{"opened": 300, "established": 300, "completed": 300, **changed})
 
 
 def test_the_frames_continue_the_connections_where_they_were_left():

@@ -1,15 +1,13 @@
 """Whether the account of a load of connections can be used, and for whom what is missing counts."""
 
 from types import SimpleNamespace
-from typing import get_type_hints
 
 import pytest
-from balancers import Balancer
+from balancers import Balancer, client
 from support import RULES, scenario_text
 
-from pinchpoint.account.exhausted import Seen
-from pinchpoint.account.validity import judge_load
-from pinchpoint.engine.connections import Account, Client, Load, PortCounts, Sources
+from pinchpoint.account.validity import Seen, judge_load
+from pinchpoint.engine.connections import Account, Load, PortCounts
 from pinchpoint.measure import served
 from pinchpoint.measure.served import Opener, State, suffices
 from pinchpoint.measure.standing import Begun, Standing, Task
@@ -21,11 +19,9 @@ from pinchpoint.scenario import parse
 
 
 def seen(busy=0.2, missed=0, refused_sends=0, **changed):
-    counts = {name: 0 for name, kind in get_type_hints(Client).items() if kind is int}
-    rest = {"backends": (), "local": Sources((), 0), "connect_ns": None, "answer_ns": None, "close_ns": None}
-    client = Client(**{**counts, "opened": 1000, "completed": 1000, **rest, **changed})
+    clients = client(**{"opened": 1000, "completed": 1000, **changed})
     ports = (PortCounts("clients", missed, {"tx_no_buffers": refused_sends}), PortCounts("servers", 0))
-    return Seen(Account(2.0, client, (), busy, ports=ports), {}, (), 1.0)
+    return Seen(Account(2.0, clients, (), busy, ports=ports), {}, (), 1.0)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from types import SimpleNamespace
 
 import pytest
-from socket_windows import cpu, measurement, pair
+from socket_windows import cpu, failures, measurement, pair, trend
 
 from pinchpoint.account.windows import window_of
 from pinchpoint.dut.ovs import DEVICE
@@ -176,11 +176,8 @@ def test_if_none_can_be_judged_the_scenario_failed_with_the_reason():
 
 
 def fallen(number, before=14_000.0, after=300.0):
-    change = {"at_s": 1.0, "before_per_s": before, "after_per_s": after}
-    trend = {"first_third_per_s": before, "last_third_per_s": after, "change": change}
-    return sockets._judged(
-        measurement(pair(transactions_per_s=2000.0, trend=trend), number=number), None, device(default())
-    )
+    made = measurement(pair(transactions_per_s=2000.0, trend=trend(before, after)), number=number)
+    return sockets._judged(made, None, device(default()))
 
 
 def test_a_rate_that_fell_within_its_windows_is_a_range_with_the_level_that_lasts():
@@ -195,9 +192,8 @@ def test_a_rate_that_fell_within_its_windows_is_a_range_with_the_level_that_last
 
 
 def test_the_levels_of_pairs_add_up_and_one_without_a_change_keeps_its_rate():
-    change = {"at_s": 1.5, "before_per_s": 5000.0, "after_per_s": 100.0}
-    trend = {"first_third_per_s": 5000.0, "last_third_per_s": 100.0, "change": change}
-    both = measurement(pair(transactions_per_s=2500.0, trend=trend), pair(transactions_per_s=4000.0))
+    falls = trend(5000.0, 100.0, at_s=1.5)
+    both = measurement(pair(transactions_per_s=2500.0, trend=falls), pair(transactions_per_s=4000.0))
     assert window_of(both).change == LevelChange(1.5, 9000.0, 4100.0)
 
 
@@ -209,10 +205,9 @@ def test_a_window_stored_before_engines_told_a_trend_has_no_change():
 
 
 def test_ports_that_run_out_are_the_verdict_of_a_scenario_that_has_no_rate():
-    none = dict.fromkeys(("refused", "timeout", "reset", "short", "unreachable", "other"), 0)
-    failures = {**none, "address_unavailable": 2794, "first": "no source port left (EADDRNOTAVAIL)"}
+    portless = failures(address_unavailable=2794, first="no source port left (EADDRNOTAVAIL)")
     for status in ("completed", "aborted"):
-        short = measurement(pair("crr", status=status, failures=failures))
+        short = measurement(pair("crr", status=status, failures=portless))
         judged = sockets._judged(short, None, device(default()))
         assert judged.validity is LIMITED
         result = summary(SCENARIO, ends(), [judged], 3.0)

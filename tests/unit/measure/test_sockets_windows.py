@@ -6,9 +6,9 @@ import pytest
 from socket_windows import QUIET, away, main_thread, measurement, pair, rate, relay
 
 from pinchpoint.account.windows import window_of
+from pinchpoint.causes.sockets import verdict
 from pinchpoint.dut.ovs import DEVICE
 from pinchpoint.measure.sockets import windows
-from pinchpoint.measure.sockets.verdict import verdict
 from pinchpoint.model.measurement import Metric
 
 handled = DEVICE.handled
@@ -25,10 +25,10 @@ def metrics_of(window):
 def test_what_the_relay_lost_is_a_metric_and_told():
     quiet = measurement(pair(), seen=QUIET | relay(2))
     assert metrics_of(quiet)["relay drops"].value == 0
-    assert windows.relay_losses(window_of(quiet)) == ""
+    assert window_of(quiet).relay_losses == ""
     lossy = measurement(pair(), seen=QUIET | relay(2, dropped=3, rx_missed=1200))
     assert metrics_of(lossy)["relay drops"].value == 1203
-    assert windows.relay_losses(window_of(lossy)) == (
+    assert window_of(lossy).relay_losses == (
         "the relay lost 1,203 frames between host and switch: "
         "3 from a to dut (taken too late by the port), 1,200 from a to dut (its receive ring was full)"
     )
@@ -133,8 +133,8 @@ def test_what_took_no_datapath_flow_is_told(items, flows, said):
 def test_failures_are_told_by_rfc_9411s_rule():
     few = window_of(measurement(pair(**rate(1e6, 1000, failed=1))))
     many = window_of(measurement(pair(**rate(1000, 1000, failed=1))))
-    assert windows.failures(few) == ""
-    assert windows.failures(many).startswith("1 transactions failed (0.05 %")
+    assert few.failures == ""
+    assert many.failures.startswith("1 transactions failed (0.05 %")
 
 
 def test_a_thread_on_another_machine_is_named_with_it_and_is_on_no_cpu_of_the_switchs():

@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import get_type_hints
 
+import balancers
 import pytest
 from support import scenario_text
 
-from pinchpoint.engine.connections import Account, Client, Load, Others, Source, Sources, parse
+from pinchpoint.engine.connections import Account, Load, Others, Source, Sources, parse
 from pinchpoint.measure.standing import Begun, Task
 from pinchpoint.measure.verify import run
 from pinchpoint.measure.verify.judged import checks, direct, forgotten, repeated
@@ -16,21 +16,11 @@ from pinchpoint.measure.verify.turns import ONE_TURN, Dealing
 from pinchpoint.model.errors import EngineError
 from pinchpoint.model.hops import Place
 from pinchpoint.model.limits import Limit, Resource
-from pinchpoint.model.scenario import Backend, Mode, ProxyHeader, Range, Scheduler, Service
+from pinchpoint.model.scenario import Mode, ProxyHeader, Range, Scheduler
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.scenario import parse as scenario_of
 
-SERVICE = Service(
-    address="10.0.0.100",
-    port=80,
-    scheduler=Scheduler.ROUND_ROBIN,
-    mode=Mode.FULL_NAT,
-    clients=Range(0x0A000101, 4),
-    local=Range(0x0A0100F0, 2),
-    client_port="clients",
-    server_port="servers",
-    backends=tuple(Backend(f"10.1.0.{n}", 8080) for n in (1, 2, 3)),
-)
+SERVICE = replace(balancers.SERVICE, mode=Mode.FULL_NAT, local=Range(0x0A0100F0, 2))
 
 
 IN_TURN = (0, 1, 2) * 100
@@ -38,12 +28,9 @@ IN_BLOCKS = (0,) * 100 + (1,) * 100 + (2,) * 100
 
 
 def client(**changed):
-    counts = {name: 0 for name, kind in get_type_hints(Client).items() if kind is int}
-    counts |= {"opened": 300, "established": 300, "answered": 300, "completed": 300}
     local = Sources((Source("10.1.0.240", 150), Source("10.1.0.241", 150)), 0)
-    counts |= {"reused": None, "order": IN_TURN}
-    ended = {"backends": (100, 100, 100), "local": local, "connect_ns": None, "answer_ns": None, "close_ns": None}
-    return Client(**{**counts, **ended, **changed})
+    counts = {"opened": 300, "established": 300, "answered": 300, "completed": 300}
+    return balancers.client(**{**counts, "order": IN_TURN, "backends": (100, 100, 100), "local": local, **changed})
 
 
 def wrong(service=SERVICE, **changed):

@@ -369,7 +369,7 @@ class CountedDevice(Device):
 
     def advice(self, cause: str, seen: Seen) -> Sequence[str]:
         """Keys, and settings of its database, without what is in force."""
-        return (*_SETTINGS.get(cause, ()), *_unless_set(cause, seen))
+        return (*super().advice(cause, seen), *_SETTINGS.get(cause, ()), *_unless_set(cause, seen))
 
     def commands(self, cause: str, seen: Seen) -> Sequence[str]:
         """Of ovs-vsctl and ovs-appctl."""

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import ClassVar, Final
 
-from pinchpoint.account.exhausted import exhausted
+from pinchpoint.causes.exhausted import exhausted
 from pinchpoint.engine.connections import Load
 from pinchpoint.host.priority import kept_off
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table, Unset
 from pinchpoint.measure.kind import MeasureKind, asked
-from pinchpoint.measure.served import LIMITS, SETUP_S, Flush, Opened, Opener, held_s, remembered
+from pinchpoint.measure.served import SETUP_S, Flush, Opened, Opener, held_s, remembered
 from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.summary import scenario_result
 from pinchpoint.model import units
@@ -168,7 +168,7 @@ class _Measured:
             limit, lines = Pinch.SEARCH_MAXIMUM, [f"no more than capacity.most = {self._asks.most:,} were tried"]
         elif not limited:
             ended = exhausted(self._limits, [self._failed[min(self._failed)].seen])
-            limit, lines = LIMITS[ended.resource] if ended.resource else Pinch.UNEXPLAINED, list(ended.evidence)
+            limit, lines = ended[0].cause.limit, [candidate.words for candidate in ended]
         read_back = (f"limit as read back: {bound.resource}: {bound.source}" for bound in self._limits)
         return Verdict(limit, lines[0], (*lines, *read_back), (), ())
 

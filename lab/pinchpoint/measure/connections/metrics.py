@@ -10,10 +10,10 @@ whole times h it is carried at S / h. A load below S / h that lasts longer than 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pinchpoint.account.exhausted import Exhausted
+from pinchpoint.causes.catalogue import UNEXPLAINED
+from pinchpoint.causes.signature import Candidate
 from pinchpoint.measure.connections.failing import LAPSES, Stage
 from pinchpoint.measure.connections.steady import ALL, CompletedRate
-from pinchpoint.measure.served import LIMITS
 from pinchpoint.model import units
 from pinchpoint.model.limits import Limit as Bounds
 from pinchpoint.model.measurement import Bound, Metric
@@ -133,7 +133,7 @@ class Sustained:
     low_cps: float | None
     words: str
     prediction: Prediction | None
-    exhausted: Exhausted | None = None  # None: by the prediction alone
+    exhausted: Sequence[Candidate] = ()  # empty: by the prediction alone
     confirmation: Confirmation | None = None
     is_burst: bool = False  # the limits bear more than a burst reaches
     is_completed: bool = False  # the limits bear more than is completed
@@ -191,7 +191,7 @@ def metrics(
 def _completed(steady: CompletedRate) -> Metric:
     """With the share of the busiest worker."""
     window = f"of {units.per_second(steady.offered_cps)} offered, over {units.seconds(steady.window_s)}"
-    ended = steady.ended.evidence[0] if steady.ended else _carried(steady)
+    ended = steady.ended[0].words if steady.ended else _carried(steady)
     note = "; ".join(filter(None, (window, steady.worker, ended)))
     if steady.is_carried:
         return Metric(COMPLETED, "1/s", steady.completed_cps, steady.completed_cps, None, note, Bound.AT_LEAST)
@@ -253,7 +253,7 @@ def _sustained(sustained: Sustained) -> Iterator[Metric]:
 class Ended:
     """What ended loads of the search."""
 
-    burst: Exhausted | None  # None: none failed
+    burst: Sequence[Candidate]  # empty: none failed
     ids: Sequence[str]  # of the trials that say so
     stage: Stage | None  # where connections failed
 
@@ -262,17 +262,16 @@ def verdict(
     rate: Rate, ended: Ended, steady: CompletedRate | None, sustained: Sustained, bounds: Sequence[Bounds]
 ) -> Verdict:
     """What ended the burst rate and the completed one, and what ends the sustained one."""
-    burst = ended.burst
-    lines = [f"burst: {line}" for line in burst.evidence] if burst else []
+    lines = [f"burst: {candidate.words}" for candidate in ended.burst]
     lines += [ended.stage.words] if ended.stage and rate.status is RateStatus.LOSES_ALWAYS else []
-    lines += [f"completed: {line}" for line in steady.ended.evidence] if steady and steady.ended else []
+    lines += [f"completed: {candidate.words}" for candidate in (steady.ended if steady else ())]
     lines.append(f"sustained: {sustained.words}")
-    lines += [f"sustained: {line}" for line in sustained.exhausted.evidence] if sustained.exhausted else []
+    lines += [f"sustained: {candidate.words}" for candidate in sustained.exhausted]
     lines += [sustained.doubling] if sustained.doubling else []
     for bound in bounds:
         carries = f", which sustains {units.per_second(bound.sustained_cps)}" if bound.sustained_cps else ""
         lines.append(f"limit as read back: {bound.resource}: {bound.source}{carries}")
-    limit, words = _of_burst(rate, burst)
+    limit, words = _of_burst(rate, ended.burst)
     if rate.status is RateStatus.LOSES_ALWAYS:
         where = f", at the {ended.stage.name}" if ended.stage else ""
         headline = f"{status_words(rate)}{where}: {words}"
@@ -283,17 +282,14 @@ def verdict(
 
 
 def _of_completed(steady: CompletedRate) -> str:
-    if steady.ended is None:
-        return "at least what was offered"
-    return str(steady.ended.resource or "unexplained")
+    return str(steady.ended[0].cause.resource or "unexplained") if steady.ended else "at least what was offered"
 
 
-def _of_burst(rate: Rate, burst: Exhausted | None) -> tuple[Limit, str]:
+def _of_burst(rate: Rate, burst: Sequence[Candidate]) -> tuple[Limit, str]:
     if rate.status in (RateStatus.AT_LEAST, RateStatus.REFUSED) and rate.limited_by is not None:
         return rate.limited_by, status_words(rate)
-    if burst is None or burst.resource is None:
-        return Limit.UNEXPLAINED, "unexplained"
-    return LIMITS[burst.resource], str(burst.resource)
+    cause = burst[0].cause if burst else UNEXPLAINED
+    return cause.limit, str(cause.resource or "unexplained")
 
 
 def _of_sustained(sustained: Sustained) -> str:
@@ -301,7 +297,7 @@ def _of_sustained(sustained: Sustained) -> str:
         return f"not known, {sustained.words}"
     if sustained.is_burst or sustained.is_completed:
         return f"what ends the {'burst' if sustained.is_burst else 'completed rate'}"
-    resource = sustained.exhausted.resource if sustained.exhausted else None
+    resource = sustained.exhausted[0].cause.resource if sustained.exhausted else None
     if resource is None and sustained.prediction is not None:
         resource = sustained.prediction.limit.resource
     if sustained.confirmation is None:

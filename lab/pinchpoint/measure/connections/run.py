@@ -9,7 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
-from pinchpoint.account.exhausted import Exhausted, exhausted
+from pinchpoint.causes.catalogue import UNEXPLAINED
+from pinchpoint.causes.exhausted import exhausted
+from pinchpoint.causes.signature import Candidate
 from pinchpoint.dut.device import Keys
 from pinchpoint.dut.services import Doubling
 from pinchpoint.engine.connections import LEAST_BYTES, MOST_ANSWER, MOST_ASKED, MOST_BYTES, Account, Load
@@ -277,12 +279,12 @@ class _Measured:
         """
         failed = [trial for trial in self._trials if trial.is_whole and trial.loss_ratio > rate.loss_ratio]
         if not failed:
-            return Ended(None, (), None)
+            return Ended((), (), None)
         failed.sort(key=lambda trial: trial.offered_fps)
         ids, seen = [trial.id for trial in failed], [self._loads[trial.id].seen for trial in failed]
         where = stage(self._loads[trial.id].client for trial in rests_on(rate, usable))
         ended = exhausted(self._limits, seen[:FEWEST], seen)
-        if ended.resource is None and (further := exhausted(self._limits, seen)).resource is not None:
+        if ended[0].cause is UNEXPLAINED and (further := exhausted(self._limits, seen))[0].cause is not UNEXPLAINED:
             return Ended(further, ids, where)
         return Ended(ended, ids[:FEWEST], where)
 
@@ -361,9 +363,9 @@ class _Measured:
             doubling=doubling,
         )
 
-    def _doubled(self, prediction: Prediction, ended: Exhausted, carried_cps: float) -> tuple[float | None, str]:
+    def _doubled(self, prediction: Prediction, ended: list[Candidate], carried_cps: float) -> tuple[float | None, str]:
         """The sustained rate with twice the resource, and what that says."""
-        balancer, resource = self._opener.balancer, ended.resource or prediction.limit.resource
+        balancer, resource = self._opener.balancer, ended[0].cause.resource or prediction.limit.resource
         if not isinstance(balancer, Doubling):
             kind = self._bench.scenario.dut.kind
             return None, f"not confirmed by doubling: {kind} changes nothing while it runs; sweep a key of [service]"

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pinchpoint.account.exhausted import Exhausted, exhausted
+from pinchpoint.causes.exhausted import exhausted
+from pinchpoint.causes.signature import Candidate
 from pinchpoint.engine.connections import SAMPLED_S
 from pinchpoint.measure.served import Opened
 from pinchpoint.model import units
@@ -33,13 +34,13 @@ class CompletedRate:
     completed_cps: float
     window_s: float
     worker: str  # the busiest forwarding thread with its share; empty: none says
-    ended: Exhausted | None  # None: all was completed, but for what failed without an overload
+    ended: Sequence[Candidate]  # empty: all was completed, but for what failed without an overload
     failed: int = 0  # connections of the whole load
 
     @property
     def is_carried(self) -> bool:
         """Whether more would have been completed: the rate is "at least"."""
-        return self.ended is None
+        return not self.ended
 
 
 def settled(limits: Sequence[Limit], opened: Opened) -> CompletedRate | None:
@@ -54,7 +55,7 @@ def settled(limits: Sequence[Limit], opened: Opened) -> CompletedRate | None:
     completed_cps = (last.completed - first.completed) / window_s
     busiest = max(opened.seen.threads, key=lambda thread: thread.busy_share or 0.0, default=None)
     worker = f"{busiest.name} {units.share(busiest.busy_share)} busy" if busiest and busiest.busy_share else ""
-    ended = exhausted(limits, [opened.seen]) if completed_cps < ALL * offered_cps else None
+    ended = exhausted(limits, [opened.seen]) if completed_cps < ALL * offered_cps else ()
     return CompletedRate(offered_cps, completed_cps, window_s, worker, ended, sum(opened.client.failures.values()))
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from pinchpoint.account.validity import judge_window
 from pinchpoint.account.windows import Window, together, window_of
+from pinchpoint.causes.sockets import moved, source_ports, verdict
 from pinchpoint.dut.device import Device, Keys
 from pinchpoint.dut.registry import device_of
 from pinchpoint.engine.process import find_engine
@@ -26,7 +27,6 @@ from pinchpoint.keys.source import Source
 from pinchpoint.measure.kernel_ends import kernel_ends
 from pinchpoint.measure.kind import TWO_HOSTS, Arrays, MeasureKind, asked
 from pinchpoint.measure.sockets import windows
-from pinchpoint.measure.sockets.verdict import moved, source_ports, verdict
 from pinchpoint.measure.standing import Begun, Interrupted, Standing
 from pinchpoint.measure.summary import scenario_result, valid
 from pinchpoint.model.addresses import shown
@@ -426,8 +426,8 @@ def _warnings(
     read: Sequence[Window],
     limit: Measurement | None,
 ) -> Iterator[ResultWarning]:
-    yield from (Warn.TRANSACTIONS_FAILED.of(lost) for window in read[:1] if (lost := windows.failures(window)))
-    losses = ((window.id, windows.relay_losses(window)) for window in read)
+    yield from (Warn.TRANSACTIONS_FAILED.of(lost) for window in read[:1] if (lost := window.failures))
+    losses = ((window.id, window.relay_losses) for window in read)
     yield from (Warn.RELAY_LOST.of(lost, window=name) for name, lost in losses if lost)
     yield from (Warn.NOT_STATIONARY.of(told) for window in read if (told := moved(window)))
     made, usable = len(measurements), len(valid(measurements))

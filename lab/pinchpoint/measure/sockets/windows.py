@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from pinchpoint.account.windows import Window
+from pinchpoint.account.windows import MOST_FAILED, Window
 from pinchpoint.engine.histogram import merged
 from pinchpoint.measure.summary import by_name
 from pinchpoint.model import units
@@ -13,32 +13,12 @@ from pinchpoint.model.trial import ThreadLoad
 from pinchpoint.model.warning import ResultWarning, Warn
 from pinchpoint.stats.estimate import estimate
 
-MOST_FAILED = 1e-5  # failed transactions (RFC 9411, section 7.1.3.3 and others: less than 0.001 %)
 FEW_FLOWS = 64  # datapath flows: with fewer, a factor of a hundred and more items was not seen
 MANY_ITEMS = 100
 _OF_FLOWS = ("datapath flows", "datapath masks")
 _BUSY = {"client busy": Limit.SENDER_CORE, "server busy": Limit.RECEIVER_CORE, "relay busy": Limit.RELAY_CORE}
 LATENCIES = tuple(f"latency {name}" for name in ("mean", "max", "sd", "p50", "p90", "p99", "p99.9", "p99.99"))
 NONE_VALID = "every window was disturbed by the host"
-
-
-def failures(window: Window) -> str:
-    """Why the rate is no rate that the bench carries, by RFC 9411's rule; empty if it is."""
-    if window.failed_share < MOST_FAILED:
-        return ""
-    first = next((run.failures.first for run in window.runs if run.failures.first), "of no reported kind")
-    failed = sum(run.failed or 0 for run in window.runs)
-    share = units.loss(window.failed_share)
-    return f"{failed:,} transactions failed ({share}; RFC 9411 allows less than 0.001 %), the first: {first}"
-
-
-def relay_losses(window: Window) -> str:
-    """What the relay lost, by way and cause; empty if nothing."""
-    lost = {where: count for where, count in (window.relay_drops or {}).items() if count}
-    if not lost:
-        return ""
-    parts = ", ".join(f"{count:,} {where}" for where, count in lost.items())
-    return f"the relay lost {units.counted(sum(lost.values()), 'frame')} between host and switch: {parts}"
 
 
 def of_window(window: Window, own: Iterable[Metric], handled: int | None) -> tuple[Metric, ...]:

@@ -1,12 +1,12 @@
 """Which resource ended a load of connections."""
 
-from typing import get_type_hints
-
 import pytest
+from balancers import client
 
-from pinchpoint.account.exhausted import Seen, exhausted, pushed_back
+from pinchpoint.account.validity import Seen, pushed_back
+from pinchpoint.causes.exhausted import exhausted
 from pinchpoint.dut.softirq import QDISC
-from pinchpoint.engine.connections import Account, Backend, Client, PortCounts, Server, Sources
+from pinchpoint.engine.connections import Account, Backend, PortCounts, Server
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.trial import ThreadLoad
 
@@ -17,15 +17,14 @@ SOFTIRQ = Limit(Resource.SOFTIRQ, None, None, "backlog", refused=("link/*/droppe
 LIMITS = (PORTS, TABLE, SOFTIRQ)
 
 
-def client(**changed):
-    counts = {name: 0 for name, kind in get_type_hints(Client).items() if kind is int}
-    rest = {"backends": (), "local": Sources((), 0), "connect_ns": None, "answer_ns": None, "close_ns": None}
-    return Client(**{**counts, "opened": 100, "completed": 80, **rest, **changed})
-
-
 def load(observed=(), threads=(), busy=0.3, missed=0, stats=(), **changed):
     ports = (PortCounts("clients", missed, dict(stats)), PortCounts("servers", 0))
-    return Seen(Account(1.0, client(**changed), (), busy, ports=ports), dict(observed), threads, 1.0)
+    clients = client(**{"opened": 100, "completed": 80, **changed})
+    return Seen(Account(1.0, clients, (), busy, ports=ports), dict(observed), threads, 1.0)
+
+
+def named(limits, *loads, every=()):
+    return exhausted(limits, loads, every)[0].cause.resource
 
 
 def worker(busy):
@@ -50,50 +49,47 @@ def worker(busy):
     ],
 )
 def test_the_resource_is_named_by_what_was_read(seen, limits, resource):
-    exhaustion = exhausted(limits, [seen])
-    assert exhaustion.resource is resource
-    assert exhaustion.evidence
+    assert named(limits, seen) is resource
 
 
 def test_a_counter_of_refusals_is_believed_before_everything_else_and_all_is_told():
     exhaustion = exhausted(LIMITS, [load({"nat/refused": 20, "entries": 80}, threads=(worker(0.99),), refused=20)])
-    assert exhaustion.resource is Resource.LOCAL_PORTS
-    assert len(exhaustion.evidence) == 4
-    assert exhaustion.evidence[0] == "local ports: 20 refused (nat/refused), 20 connections failed"
+    assert exhaustion[0].cause.resource is Resource.LOCAL_PORTS
+    assert len(exhaustion) == 4
+    assert exhaustion[0].words == "local ports: 20 refused (nat/refused), 20 connections failed"
 
 
 def test_syns_that_the_device_did_not_take_are_not_the_generator_s_shortfall():
     full = load(shortfall=50, busy=0.95, stats={"tx_no_buffers": 40})
     assert pushed_back(full.account)
     assert not pushed_back(load(shortfall=50).account)
-    assert exhausted(LIMITS, [full]).resource is None
+    assert named(LIMITS, full) is None
 
 
 @pytest.mark.parametrize(("entries", "resource"), [(1000, Resource.TABLE), (500, Resource.ACCEPT_QUEUE)])
 def test_an_accept_queue_that_overflows_behind_a_full_table_is_not_what_ended_the_load(entries, resource):
-    exhaustion = exhausted((TABLE, QUEUE), [load({"queue/overflows": 20, "entries": entries})])
-    assert exhaustion.resource is resource
+    assert named((TABLE, QUEUE), load({"queue/overflows": 20, "entries": entries})) is resource
 
 
 def test_a_queueing_discipline_that_drops_is_named_before_what_its_connections_occupy():
     seen = load({"host/queue/dut/servers/shaped": 90, "entries": 1000})
-    assert exhausted((TABLE, QDISC), [seen]).resource is Resource.QDISC
-    assert exhausted((TABLE, QDISC), [load({"entries": 1000})]).resource is Resource.TABLE
+    assert named((TABLE, QDISC), seen) is Resource.QDISC
+    assert named((TABLE, QDISC), load({"entries": 1000})) is Resource.TABLE
 
 
 @pytest.mark.parametrize(("busy", "resource"), [(0.95, Resource.WORKER), (0.94, Resource.ACCEPT_QUEUE)])
 def test_a_worker_without_idle_time_is_named_before_the_queue_in_front_of_it(busy, resource):
     found = exhausted((PORTS, QUEUE), [load({"queue/overflows": 20}, threads=(worker(busy),))])
-    assert found.resource is resource
-    assert "accept queue: 20 refused (queue/overflows), 20 connections failed" in found.evidence
+    assert found[0].cause.resource is resource
+    words = "accept queue: 20 refused (queue/overflows), 20 connections failed"
+    assert words in [candidate.words for candidate in found]
 
 
 def test_a_queue_that_overflows_while_the_worker_is_idle_is_named_whatever_a_higher_load_does_to_the_worker():
     low, high = (load({"queue/overflows": 20}, threads=(worker(busy),)) for busy in (0.6, 0.99))
-    assert exhausted((PORTS, QUEUE), [low, high]).resource is Resource.ACCEPT_QUEUE
-    assert exhausted((PORTS, QUEUE), [load({"queue/overflows": 1}, threads=(worker(0.6),)), high]).resource is (
-        Resource.WORKER
-    ), "a connection of twenty is no reason"
+    assert named((PORTS, QUEUE), low, high) is Resource.ACCEPT_QUEUE
+    few = load({"queue/overflows": 1}, threads=(worker(0.6),))
+    assert named((PORTS, QUEUE), few, high) is Resource.WORKER, "a connection of twenty is no reason"
 
 
 def answered(*backends, of=3, **changed):
@@ -106,34 +102,22 @@ def answered(*backends, of=3, **changed):
 @pytest.mark.parametrize(
     ("seen", "resource"),
     [
-        (answered(30, 0, 30, opened=90, completed=60), Resource.BACKEND),
-        (answered(30, 30, opened=90, completed=60), Resource.BACKEND),
-        (answered(30, 3, 30, opened=90, completed=63), Resource.BACKEND),
-        (answered(30, 10, 30, opened=90, completed=70), Resource.TABLE),
-        (answered(90, 30, 90, opened=270, completed=210), Resource.BACKEND),
-        (answered(90, 30, 90, opened=570, completed=210), Resource.TABLE),
-        (answered(30, 0, 30, opened=570, completed=60), Resource.BACKEND),
-        (answered(3, 0, 3, opened=9, completed=6), Resource.TABLE),
-        (answered(40, 0, 40, opened=90, completed=80), Resource.TABLE),
-        (answered(30, of=1, opened=90, completed=30), Resource.TABLE),
-    ],
-    ids=[
-        "none",
-        "the last one none",
-        "hardly any",
-        "fewer",
-        "slow",
-        "most failed elsewhere",
-        "waited for",
-        "too few to tell",
-        "never asked",
-        "alone",
+        pytest.param(answered(30, 0, 30, opened=90, completed=60), Resource.BACKEND, id="none"),
+        pytest.param(answered(30, 30, opened=90, completed=60), Resource.BACKEND, id="the last one none"),
+        pytest.param(answered(30, 3, 30, opened=90, completed=63), Resource.BACKEND, id="hardly any"),
+        pytest.param(answered(30, 10, 30, opened=90, completed=70), Resource.TABLE, id="fewer"),
+        pytest.param(answered(90, 30, 90, opened=270, completed=210), Resource.BACKEND, id="slow"),
+        pytest.param(answered(90, 30, 90, opened=570, completed=210), Resource.TABLE, id="most failed elsewhere"),
+        pytest.param(answered(30, 0, 30, opened=570, completed=60), Resource.BACKEND, id="waited for"),
+        pytest.param(answered(3, 0, 3, opened=9, completed=6), Resource.TABLE, id="too few to tell"),
+        pytest.param(answered(40, 0, 40, opened=90, completed=80), Resource.TABLE, id="never asked"),
+        pytest.param(answered(30, of=1, opened=90, completed=30), Resource.TABLE, id="alone"),
     ],
 )
 def test_a_backend_that_answers_fewer_than_others_is_named_before_what_its_connections_occupy(seen, resource):
-    assert exhausted(LIMITS, [seen]).resource is resource
+    assert named(LIMITS, seen) is resource
 
 
 def test_a_silent_backend_shows_in_all_loads_that_failed_where_the_least_ones_are_too_small():
     small, large = answered(3, 0, 3, opened=9, completed=6), answered(30, 0, 30, opened=90, completed=60)
-    assert exhausted(LIMITS, [small], [small, large]).resource is Resource.BACKEND
+    assert named(LIMITS, small, every=[small, large]) is Resource.BACKEND

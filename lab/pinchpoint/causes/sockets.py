@@ -9,23 +9,16 @@ import math
 from collections.abc import Iterator, Sequence
 from statistics import median_low
 
-from pinchpoint.account.cpus import FOREIGN
 from pinchpoint.account.windows import Thread, Window
-from pinchpoint.measure.sockets.windows import failures, relay_losses
+from pinchpoint.causes.catalogue import OF_LIMIT, UNEXPLAINED, by_name
+from pinchpoint.causes.signature import Candidate, fitting
 from pinchpoint.model import units
+from pinchpoint.model.causes import Sign
 from pinchpoint.model.limits import SATURATED
 from pinchpoint.model.result import Limit, Verdict
 
-PLAN_KEPT = 0.99  # of the planned transactions
-CLOSED_LOOP = 0.15  # transactions under way, rate x mean latency, may differ so much from the connections
 TELLING = 0.01  # share of softirq time worth a word
 HEADROOM = 0.8  # a thread less busy than this is ruled out
-_ROLE = {
-    Limit.SENDER_CORE: "the client's thread",
-    Limit.RECEIVER_CORE: "the server's thread",
-    Limit.FORWARDING_CORE: "the switch",
-    Limit.RELAY_CORE: "the relay",
-}
 
 
 def verdict(windows: Sequence[Window], rate_tps: float | None, connections: int) -> Verdict:
@@ -35,8 +28,9 @@ def verdict(windows: Sequence[Window], rate_tps: float | None, connections: int)
     """
     rates = [window.transactions_per_s or window.goodput_bps for window in windows]
     window = windows[rates.index(median_low(rates))]
-    limit, headline = next(_limits(window, rate_tps, connections))
-    return Verdict(limit, headline, tuple(_evidence(window)), _ruled_out(window, limit), (window.id,))
+    first = next(fitting(_candidates(window, rate_tps, connections)))
+    limit, lines = first.cause.limit, tuple(_evidence(window))
+    return Verdict(limit, first.words, lines, _ruled_out(window, limit), (window.id,))
 
 
 def source_ports(windows: Sequence[Window]) -> Verdict | None:
@@ -45,14 +39,14 @@ def source_ports(windows: Sequence[Window]) -> Verdict | None:
     Such a window has no rate of the device: connections waited for ports that its kernel kept in TIME_WAIT.
     """
     short = [window for window in windows if window.without_port]
-    if not short:
-        return None
     failed = sum(window.without_port for window in short)
     ports = next((result.source_ports for window in short for result in window.results if result.source_ports), None)
     of = "" if ports is None else f" of {ports:,} for each address"
     headline = f"the client ran out of source ports: {failed:,} connections found none{of}"
     hints = {result.hint for window in short for result in window.results if result.hint}
-    return Verdict(Limit.SOURCE_PORTS, headline, tuple(sorted(hints)), (), tuple(window.id for window in short))
+    told = fitting([Candidate(by_name("source-ports"), Sign.PORTLESS, failed, headline)])
+    ids = tuple(window.id for window in short)
+    return next((Verdict(each.cause.limit, each.words, tuple(sorted(hints)), (), ids) for each in told), None)
 
 
 def moved(window: Window) -> str:
@@ -67,42 +61,43 @@ def moved(window: Window) -> str:
     )
 
 
-def _limits(window: Window, rate_tps: float | None, connections: int) -> Iterator[tuple[Limit, str]]:
+def _candidates(window: Window, rate_tps: float | None, connections: int) -> Iterator[Candidate]:
     """What may have limited it, in the order in which it is believed; the last is what remains."""
-    if rate_tps is not None and window.transactions_per_s >= PLAN_KEPT * rate_tps and not failures(window):
-        yield Limit.PLANNED_RATE, f"the plan of {_per_s(rate_tps)} was kept{_busiest_words(window)}"
-    full = [thread for thread in window.threads if thread.busy >= SATURATED]
-    if full:
-        thread = max(full, key=lambda thread: thread.busy)
-        others = [other for other in full if other is not thread]
+    if rate_tps is not None and not window.failures:
+        kept = window.transactions_per_s / rate_tps
+        words = f"the plan of {_per_s(rate_tps)} was kept{_busiest_words(window)}"
+        yield Candidate(OF_LIMIT[Limit.PLANNED_RATE], Sign.PLAN_KEPT, kept, words)
+    if first := max(window.threads, key=lambda thread: thread.busy, default=None):
+        others = [thread for thread in window.threads if thread.busy >= SATURATED and thread is not first]
         beside = f"; so {'is' if len(others) == 1 else 'are'} {_listed(others)}" if others else ""
-        yield thread.limit, f"{_named(thread)} is saturated: {units.share(thread.busy)} busy{_where(thread)}{beside}"
-    if window.foreign is not None and window.foreign > FOREIGN:  # a disturbed window: only the disturbance is known
-        yield Limit.HOST, f"the host: processes outside the bench took {units.share(window.foreign)} of one CPU"
+        words = f"{_named(first)} is saturated: {units.share(first.busy)} busy{_where(first)}{beside}"
+        yield Candidate(OF_LIMIT[first.limit], Sign.FULLEST, first.busy, words)
+    if window.foreign is not None:  # of a disturbed window only the disturbance is known
+        words = f"the host: processes outside the bench took {units.share(window.foreign)} of one CPU"
+        yield Candidate(by_name("other-processes"), Sign.OUTSIDE, window.foreign, words)
     for busy, cpus, here in sorted(_full_cpus(window), key=lambda full: -full[0]):
         yield _full(window, busy, cpus, here)
-    yield _waiting(window, connections)
+    yield from _waiting(window, connections)
 
 
-def _full(window: Window, busy: float, cpus: tuple[int, ...], here: Sequence[Thread]) -> tuple[Limit, str]:
+def _full(window: Window, busy: float, cpus: tuple[int, ...], here: Sequence[Thread]) -> Candidate:
     """CPUs without idle time though no thread on them is saturated alone: of the busiest thread, or of the bench.
 
     Ends without CPUs of their own share by design; threads that were given the same one do not.
     """
     here = sorted(here, key=lambda thread: -thread.busy)
+    several, cause = len(cpus) > 1, OF_LIMIT[here[0].limit]
     softirq = math.fsum(window.cpus[cpu].softirq for cpu in cpus if cpu in window.cpus) / len(cpus)
     shares = ", ".join(f"{thread.name} {units.share(thread.busy)}" for thread in here)
-    shares += (
-        f"; {units.share(softirq)} of {'their' if len(cpus) > 1 else 'its'} time was in softirq"
-        if softirq >= TELLING
-        else ""
-    )
-    numbers, several = ", ".join(map(str, cpus)), len(cpus) > 1
-    full, limit = f"{'are' if several else 'is'} full ({units.share(busy)})", here[0].limit
+    if softirq >= TELLING:
+        shares += f"; {units.share(softirq)} of {'their' if several else 'its'} time was in softirq"
+    numbers, full = ", ".join(map(str, cpus)), f"{'are' if several else 'is'} full ({units.share(busy)})"
     if len({thread.limit for thread in here}) == 1:
-        return limit, f"the CPU{'s' * several} of {_ROLE[limit]}, {numbers}, {full}: {shares}"
-    shared = f"CPU{'s' * several} {numbers} {full}: {_listed(here)} share {'them' if several else 'it'} ({shares})"
-    return limit if all(thread.is_moved for thread in here) else Limit.HOST, shared
+        words = f"the CPU{'s' * several} of {cause.title}, {numbers}, {full}: {shares}"
+    else:
+        words = f"CPU{'s' * several} {numbers} {full}: {_listed(here)} share {'them' if several else 'it'} ({shares})"
+        cause = cause if all(thread.is_moved for thread in here) else by_name("shared-cpu")
+    return Candidate(cause, Sign.FULLEST, busy, words)
 
 
 def _full_cpus(window: Window) -> Iterator[tuple[float, tuple[int, ...], Sequence[Thread]]]:
@@ -112,39 +107,34 @@ def _full_cpus(window: Window) -> Iterator[tuple[float, tuple[int, ...], Sequenc
     Only threads on the switch's machine count: CPUs of others have the same numbers.
     """
     threads = [thread for thread in window.threads if not thread.host]
-    for cpu in sorted({thread.cpu for thread in threads if thread.cpu is not None}):
-        yield from _if_full(window, (cpu,), [thread for thread in threads if thread.cpu == cpu])
-    if window.cpus and any(thread.is_moved for thread in threads):
-        yield from _if_full(window, tuple(window.cpus), threads)
+    own = sorted({thread.cpu for thread in threads if thread.cpu is not None})
+    groups = [((cpu,), [thread for thread in threads if thread.cpu == cpu]) for cpu in own]
+    alike = [(tuple(window.cpus), threads)] if window.cpus and any(thread.is_moved for thread in threads) else []
+    for cpus, here in (*groups, *alike):
+        worked = math.fsum(thread.busy for thread in here) / len(cpus)
+        # A thread that polls leaves no idle time: there only the work of all counts.
+        is_counted = not any(thread.polls for thread in here) and all(cpu in window.cpus for cpu in cpus)
+        counted = math.fsum(window.cpus[cpu].busy for cpu in cpus) / len(cpus) if is_counted else 0.0
+        if max(worked, counted) >= SATURATED:
+            yield min(1.0, max(worked, counted)), cpus, here
 
 
-def _if_full(
-    window: Window, cpus: tuple[int, ...], here: Sequence[Thread]
-) -> Iterator[tuple[float, tuple[int, ...], Sequence[Thread]]]:
-    worked = math.fsum(thread.busy for thread in here) / len(cpus)
-    # A thread that polls leaves no idle time: there only the work of all counts.
-    is_counted = not any(thread.polls for thread in here) and all(cpu in window.cpus for cpu in cpus)
-    counted = math.fsum(window.cpus[cpu].busy for cpu in cpus) / len(cpus) if is_counted else 0.0
-    if max(worked, counted) >= SATURATED:
-        yield min(1.0, max(worked, counted)), cpus, here
-
-
-def _waiting(window: Window, connections: int) -> tuple[Limit, str]:
+def _waiting(window: Window, connections: int) -> Iterator[Candidate]:
     """Latency where all connections were under way all the time, by Little's law; otherwise unexplained."""
     busiest, mean_ns, per_s = _busiest_words(window), _mean_latency_ns(window), window.transactions_per_s
-    if mean_ns is None:
-        return Limit.UNEXPLAINED, f"unexplained: no thread and no CPU is saturated{busiest}"
-    under_way = per_s * mean_ns / 1e9
-    if abs(under_way / connections - 1) > CLOSED_LOOP:
-        return Limit.UNEXPLAINED, (
-            f"unexplained: no thread is saturated, and {_per_s(per_s)} x {units.nanoseconds(mean_ns)} keep only "
+    under_way, words = 0.0, f"unexplained: no thread and no CPU is saturated{busiest}"
+    if mean_ns is not None:
+        under_way, mean = per_s * mean_ns / 1e9, units.nanoseconds(mean_ns)
+        who = "1 connection waits" if connections == 1 else f"{connections} connections wait"
+        yield Candidate(OF_LIMIT[Limit.LATENCY], Sign.UNDER_WAY, under_way / connections, (
+            f"latency bound: no thread is saturated; {who} {mean} (mean) for each answer, "
+            f"which makes {_per_s(per_s)}; work for each: {_work(window)}"
+        ))  # fmt: skip
+        words = (
+            f"unexplained: no thread is saturated, and {_per_s(per_s)} x {mean} keep only "
             f"{under_way:.1f} of {connections} connections under way{busiest}"
         )
-    who = "1 connection waits" if connections == 1 else f"{connections} connections wait"
-    return Limit.LATENCY, (
-        f"latency bound: no thread is saturated; {who} {units.nanoseconds(mean_ns)} (mean) for each answer, "
-        f"which makes {_per_s(per_s)}; work for each: {_work(window)}"
-    )
+    yield Candidate(UNEXPLAINED, Sign.UNDER_WAY, under_way, words)
 
 
 def _mean_latency_ns(window: Window) -> float | None:
@@ -168,7 +158,7 @@ def _evidence(window: Window) -> Iterator[str]:
     for load in window.forwarding:
         if load.cycles_per_packet:
             yield f"{load.name} spent {load.cycles_per_packet:.0f} cycles per packet"
-    yield from filter(None, (failures(window), _sent_again(window), relay_losses(window)))
+    yield from filter(None, (window.failures, _sent_again(window), window.relay_losses))
     distances = [ns for run in window.runs for ns in run.cache_line_ns if ns is not None]
     if distances:
         near, far = units.nanoseconds(min(distances)), units.nanoseconds(max(distances))
@@ -208,7 +198,7 @@ def _busiest_words(window: Window) -> str:
 
 
 def _named(thread: Thread) -> str:
-    role = _ROLE[thread.limit]
+    role = OF_LIMIT[thread.limit].title
     if thread.limit is Limit.FORWARDING_CORE:
         return thread.name
     return f"{role} ({thread.name})" if " " in thread.name else role
