@@ -254,7 +254,7 @@ def test_the_lab_keeps_off_the_cpus_of_an_end_on_its_own_machine_where_the_switc
     bench.host = there
     bench.setup.places = Places("b", PurePosixPath("/b"), there, {"lab": HERE, "far": there})
     monkeypatch.setattr(sockets, "kept_off", lambda cpus, host: nullcontext(kept.append((cpus, host))))
-    monkeypatch.setattr(sockets, "_measure", lambda bench, ends, made: made.append(window()))
+    monkeypatch.setattr(sockets, "_measure", lambda bench, ends, loop: loop.kept(window()))
     measure_sockets(bench)
     assert kept == [((3, 4, 5), there), ((0, 1), HERE)]
 
@@ -262,9 +262,9 @@ def test_the_lab_keeps_off_the_cpus_of_an_end_on_its_own_machine_where_the_switc
 def test_recorded_windows_that_gave_nothing_do_not_end_a_resumed_run(monkeypatch):
     made = []
 
-    def fresh(_bench, _ends, seen):
-        made.extend(seen)
-        seen += [window(5), window(6)]
+    def fresh(_bench, _ends, loop):
+        made.extend(loop.records)
+        loop.records += [window(5), window(6)]
 
     monkeypatch.setattr(sockets, "_measure", fresh)
     result = measure_sockets(Bench(window(1), window(2, ABORTED), window(3, LIMITED), window(4, LIMITED)))
