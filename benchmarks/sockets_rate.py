@@ -72,7 +72,7 @@ def netperf(link: Link, kind: str, cores: Cores, folder: Path) -> Sample:
 
 def neper(link: Link, kind: str, cores: Cores, folder: Path) -> Sample:
     """1 byte each way; in crr the client closes and waits, as ours does, where neper alone would reset."""
-    program, length = f"tcp_{kind}", ["-l", str(round(RUN_S))]
+    program, length = f"tcp_{kind}", ["-l", str(round(RUN_S)), "--nolog"]
     graceful = ["--time-wait"] if kind == "crr" else []
     client = [program, "-c", "-H", FAR_IP, *length, *graceful, "-p", "50,99"]
     said, meter = _pair(link, [program, *length, *graceful], client, cores, folder)

@@ -482,6 +482,8 @@ class FirstTrial:
     def close(self):
         """Nothing is open."""
 
+    stop = close
+
     def run(self, request):
         stack = ((Path(call.filename), call.name) for call in traceback.extract_stack())
         self.calls = [f"{path.relative_to(PACKAGE)}: {name}" for path, name in stack if PACKAGE in path.parents]
@@ -519,19 +521,64 @@ def test_few_calls_lead_from_the_command_to_the_first_trial(monkeypatch, tmp_pat
     assert len(engine.calls) <= MOST_CALLS, "\n".join(engine.calls)
 
 
-def test_only_the_session_observes_the_device_round_a_trial_of_frames():
+def test_only_the_session_makes_trials_of_frames():
     """Whoever else has an engine send frames makes no trial of them: load in the background, a ceiling, slices."""
-    texts = {str(path.relative_to(PACKAGE)): path.read_text() for path in PACKAGE.rglob("*.py")}
     calls = {
-        name: {called(node) for node in nodes_of(text) if isinstance(node, ast.Call)} for name, text in texts.items()
+        str(path.relative_to(PACKAGE)): {
+            called(node) for node in nodes_of(path.read_text()) if isinstance(node, ast.Call)
+        }
+        for path in PACKAGE.rglob("*.py")
     }
     asking = {name for name, made in calls.items() if "TrialRequest" in made}
     assert asking == {"measure/session.py", "measure/traffic.py", "run/ceiling.py", "run/duet.py"}
-    observing = {name for name in asking if any(call.endswith("bracket.open") for call in calls[name])}
-    assert observing == {"measure/session.py"}
+    assert {name for name in asking if "Trial" in calls[name]} == {"measure/session.py"}
+
+
+LOOP = "measure/loop.py"
+ROUND_A_TRIAL = {  # what is done round a trial, whatever is sent: by whom beside the loop, and why
+    r"bracket\.(open|close|turn)": {
+        "measure/session.py",  # asks whether the device lives when frames of no trial could not be sent
+        "measure/blocked/run.py",  # reads once more within a trial: a process is about to end
+        "measure/change/run.py",  # by the engine's clock: it has ended, and taken its times along, before its account
+        "measure/soak/run.py",  # round the windows of one trial, while its frames are sent
+        "run/watch.py",  # a device in service: there is no trial
+    },
+    r"task\.(trials|measurements)": {
+        "measure/frames.py",  # hands them to the session, whose loop replays them
+        "run/paired_benches.py",  # the same for two benches; numbers of trials that belong to the other one
+        "run/relative.py",  # numbers the trials beside the reference after those of the search
+        "measure/soak/run.py",  # what ended transmissions before the run was resumed: a warning
+        "run/scenario.py",  # whether a search had begun, with which ceilings
+    },
+    r"task\.keep(_measurement)?": {
+        "measure/frames.py",  # hands it to the session
+        "run/paired_benches.py",  # the same; under the name of the bench that a trial belongs to
+        "run/relative.py",  # the same; counts what was kept
+    },
+    r"\.(trial|measurement)_(begins|ends)": {
+        "measure/session.py",  # tells its loop that it takes trials
+        "run/duet.py",  # all slices of a comparison at once
+        "run/ceiling.py",  # a trial of the generator, which is in no account
+    },
+}
+
+
+@pytest.mark.parametrize("what", ROUND_A_TRIAL)
+def test_one_loop_replays_observes_keeps_and_announces_whatever_is_sent(what):
+    """By every mention of it, called or handed on."""
+    done_by = {
+        str(path.relative_to(PACKAGE))
+        for path in PACKAGE.rglob("*.py")
+        if re.search(what, text := path.read_text())
+        for node in nodes_of(text)
+        if isinstance(node, ast.Attribute) and re.search(rf"{what}$", ast.unparse(node))
+    }
+    assert done_by == {LOOP, *ROUND_A_TRIAL[what]}
 
 
 MADE_IN = {
+    "Loop": {LOOP, "measure/session.py", "run/duet.py"},  # of measurements, trials, slices
+    "Interrupted": {LOOP, "cli/run.py"},  # there of what was interrupted before anything was measured
     "ScenarioResult": {"measure/summary.py"},
     "Measurement": {"measure/standing.py"},
     "Bracket": {"measure/standing.py"},

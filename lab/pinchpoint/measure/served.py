@@ -18,7 +18,8 @@ from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.services import Balancer, await_forgotten
 from pinchpoint.engine import connections
 from pinchpoint.engine.connections import Account, Client, Dpdk, Load, Times, Tuples
-from pinchpoint.measure.standing import Standing, Undoable
+from pinchpoint.measure.loop import loop_of
+from pinchpoint.measure.standing import Begun, Standing, Undoable
 from pinchpoint.model import units
 from pinchpoint.model.errors import BenchError, EngineError, HostLostError, InputError
 from pinchpoint.model.limits import Limit, Resource, Wanted, too_few
@@ -222,12 +223,10 @@ class Opener:
         self._bench, self._figures = bench, figures
         self.balancer, self._ends = balancer_of(bench), ends_of(bench)
         self._tuples = Tuples(self._ends.service.clients.count, self._ends.service.client_ports)
-        self._bracket = bench.bracket()
+        self._bracket, self._loop = bench.bracket(), loop_of(bench)
         bench.task.note_facts(bench.live.ready())
         self._beginning, self._is_watched = state_of(bench.live, self.balancer), True
-        self._recorded = list(bench.task.measurements)
-        self._count = len(self._recorded)
-        self.measurements: list[Measurement] = []
+        self.measurements = self._loop.records
         self.flushes: list[Flush] = []
         self.traffic_s = 0.0  # for which connections were opened, of all loads
         bench.task.on_stoppable(Undoable())
@@ -238,12 +237,13 @@ class Opener:
         A run that continues an interrupted one takes the same load of that for an answer, unless the device was
         changed during it.
         """
-        measurement = self._replayed(phase, load)
-        if measurement is None:
-            measurement = self._bench.keep(self._run(phase, load))
-        else:
-            self._bench.task.listener.measurement_ends(measurement)
-        self.measurements.append(measurement)
+        wanted = replace(load, client_ports=None)
+
+        def answers(recorded: Measurement) -> bool:
+            is_same = recorded.account.get("phase") == phase and recorded.validity is not TrialValidity.CHANGED
+            return is_same and replace(_stored(recorded).load, client_ports=None) == wanted
+
+        measurement = self._loop.replayed(answers) or self._loop.kept(self._run(phase, load))
         self.traffic_s += load.opening_s
         return _stored(measurement)
 
@@ -264,23 +264,14 @@ class Opener:
         finally:
             self._is_watched = True
 
-    def _replayed(self, phase: str, load: Load) -> Measurement | None:
-        wanted = replace(load, client_ports=None)
-        for number, measurement in enumerate(self._recorded):
-            is_same = measurement.account.get("phase") == phase and measurement.validity is not TrialValidity.CHANGED
-            if is_same and replace(_stored(measurement).load, client_ports=None) == wanted:
-                return self._recorded.pop(number)
-        return None
-
     def _run(self, phase: str, load: Load) -> Measurement:
-        bench, scenario, lasted_s = self._bench, self._bench.scenario, _traffic_s(load)
-        self._count += 1
-        begun = bench.begin(self._count, lasted_s + SETUP_S)
+        scenario, lasted_s = self._bench.scenario, _traffic_s(load)
+        begun = Begun(scenario, self._loop.begin(lasted_s + SETUP_S), self._loop.number)
         self.flushes.append(self._flushed())
         load = replace(load, client_ports=self._tuples.take(load.connections))
-        self._bracket.open()
-        account = self._ends.connect(load)
-        observed = self._bracket.close().flat()
+        with self._loop.observing(self._bracket):
+            account = self._ends.connect(load)
+        observed = self._loop.whole().flat()
         seen = Seen(account, observed, device_of(scenario).loads(observed, lasted_s), lasted_s)
         limits, changed = self._looked_again()
         judged, flushed = judge_load(seen, scenario.validity, changed), self.flushes[-1]

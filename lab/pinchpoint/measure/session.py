@@ -1,14 +1,13 @@
-"""The session of a bench that stands: the loop round a trial of frames, from the warm-up to the result.
+"""The session of a bench that stands: trials of frames, from the warm-up to the result.
 
-One trial, whole: observe, send, observe again, account, judge, keep. Before the first judged trial the DUT must have
+In the loop round each (`Loop`) it sends, accounts and judges. Before the first judged trial the DUT must have
 learnt every five-tuple. A switch learns by misses: each new flow goes to its slow path once. With many rules that is so
 slow that frames are lost meanwhile, and what was lost was not learnt. So rounds are sent, each no faster than the last
 one was carried, until one misses nothing.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import takewhile
@@ -20,9 +19,9 @@ from pinchpoint.causes.catalogue import by_name
 from pinchpoint.dut.registry import device_of
 from pinchpoint.engine.instrument import HIGHEST_FPS, EngineResult, Heard, Instrument, TrialRequest, duration_of
 from pinchpoint.engine.streams import Step
-from pinchpoint.measure.standing import Interrupted, Listener
+from pinchpoint.measure.loop import Loop
+from pinchpoint.measure.standing import Listener
 from pinchpoint.measure.summary import result_of
-from pinchpoint.model.errors import DutError, EngineError
 from pinchpoint.model.frames import five_tuples
 from pinchpoint.model.groups import total
 from pinchpoint.model.measurement import Metric
@@ -91,8 +90,13 @@ class _Question:
         return self.load_fps == HIGHEST_FPS
 
     def is_answered_by(self, trial: Trial) -> bool:
-        answered = _Question(trial.phase, trial.duration_s, trial.load_fps, trial.burst_frames)
-        return self == (replace(answered, load_fps=self.load_fps) if self.is_unpaced else answered)
+        load_fps = self.load_fps if self.is_unpaced else trial.load_fps
+        return _may_answer(trial) and self == _Question(trial.phase, trial.duration_s, load_fps, trial.burst_frames)
+
+
+def _may_answer(trial: Trial) -> bool:
+    """Whether a recorded trial may: not one that was aborted, and a new bench needs its own warm-up."""
+    return trial.validity is not TrialValidity.ABORTED and trial.phase != WARM_UP
 
 
 class Session:
@@ -111,30 +115,21 @@ class Session:
     ) -> None:
         """`recorded` are trials of an interrupted run: the same question gets the same answer again.
 
-        Aborted ones answer nothing, and a new bench needs its own warm-up. `began` is on the monotonic clock, building
-        included; `ceilings` are the generator's own on a bench of this shape, one for each mode of the cores.
+        `began` is on the monotonic clock, building included; `ceilings` are the generator's own on a bench of this
+        shape, one for each mode of the cores.
         """
         self.scenario, self._device = scenario, device_of(scenario)
         self._graph = self._device.graph(scenario)
-        self._instrument, self._bracket, self._keep, self.listener = instrument, bracket, keep, listener
+        self._instrument, self._bracket, self.listener = instrument, bracket, listener
+        self._loop = Loop(scenario.name, keep, recorded, listener.trial_begins, listener.trial_ends, instrument.stop)
+        self.stop, self.trials = self._loop.stop, self._loop.records  # `stop` is for signal handlers
         self.began, self.ceilings = began, ceilings
         self.not_learnt: ResultWarning | None = None  # what the warm-up has to warn of
-        usable = (trial for trial in recorded if trial.validity is not TrialValidity.ABORTED)
-        self._recorded = [trial for trial in usable if trial.phase != WARM_UP]
-        self._recorded_warm_up = list(takewhile(lambda trial: trial.phase == WARM_UP, recorded))
-        self._count = len(recorded)
-        self.trials: list[Trial] = []
-        self.stop_requested = False
-        self._is_sending = False
+        warm_up = list(takewhile(lambda trial: trial.phase == WARM_UP, recorded))
+        self._former = warm_up[-1] if warm_up and any(map(_may_answer, recorded)) else None
         self._widths = Widths()
         self._is_slowed = False  # the latest trial, by a neighbour
         self._settled_at_s = 0.0  # on the monotonic clock: when the drops of frames of no trial are handed over
-
-    def stop(self) -> None:
-        """End the running trial and raise Interrupted from it; for signal handlers."""
-        self.stop_requested = True
-        if self._is_sending:
-            self._instrument.stop()
 
     def trial(
         self,
@@ -150,38 +145,24 @@ class Session:
         come to; at HIGHEST_FPS they are sent back to back. See `burst`.
         """
         question = _Question(phase, duration_s, load_fps, burst_frames)
-        trial = self._replayed(question)
-        if trial is None:
-            request, samples = self._prepared(question, over_time), list[Sample]()
-            started, began = datetime.now(UTC).isoformat(), time.monotonic()
-            self._bracket.open()
-            with self._sending():
-                if over_time is None:
-                    result = self._instrument.run(request)
-                else:
-                    result = self._instrument.run(request, _into(samples, over_time.heard))
-            trial, died = self._accounted(question, request, result)
-            trial = replace(trial, started=started, wall_s=time.monotonic() - began, samples=tuple(samples))
-            if over_time is not None and over_time.judged is not None:
-                trial = over_time.judged(trial)
-            self._keep(trial)
-            if died is not None:
-                self.trials.append(trial)
-                raise died
-        self.trials.append(trial)
-        self.listener.trial_ends(trial)
-        self._heed_stop()
-        return trial
-
-    def _heed_stop(self) -> None:
-        if self.stop_requested:
-            raise Interrupted("interrupted", "pinchpoint run --resume RUN continues where it stopped")
+        if recorded := self._loop.replayed(question.is_answered_by):
+            return recorded
+        request, samples = self._prepared(question, over_time), list[Sample]()
+        started, began = datetime.now(UTC).isoformat(), time.monotonic()
+        heard = () if over_time is None else (_into(samples, over_time.heard),)
+        with self._loop.observing(self._bracket):
+            result = self._instrument.run(request, *heard)
+        trial = self._accounted(question, request, result)
+        trial = replace(trial, started=started, wall_s=time.monotonic() - began, samples=tuple(samples))
+        if over_time is not None and over_time.judged is not None:
+            trial = over_time.judged(trial)
+        return self._loop.kept(trial)
 
     @property
     def latest(self) -> Trial | None:
         """The last trial; after a warm-up, that of the run whose trials are about to be retraced, if there is one."""
-        if self._recorded_warm_up and self._recorded and all(trial.phase == WARM_UP for trial in self.trials):
-            return self._recorded_warm_up[-1]
+        if self._former and all(trial.phase == WARM_UP for trial in self.trials):
+            return self._former
         return self.trials[-1] if self.trials else None
 
     @property
@@ -243,17 +224,9 @@ class Session:
         wall_s, told = time.monotonic() - self.began, (self.not_learnt, *warnings)
         return result_of(self.scenario, self.trials, wall_s, metrics, told, rates=rates, failed=failed, of=of)
 
-    def _replayed(self, question: _Question) -> Trial | None:
-        for number, trial in enumerate(self._recorded):
-            if question.is_answered_by(trial):
-                return self._recorded.pop(number)
-        return None
-
     def _prepared(self, question: _Question, over_time: OverTime | None) -> TrialRequest:
         """What the engine is asked for, once the trial may begin: what was sent before it is settled."""
-        self._count += 1
-        trial_id = f"{self.scenario.name}-{self._count:04d}"
-        self.listener.trial_begins(trial_id, question.duration_s, question.load_fps)
+        trial_id = self._loop.begin(question.duration_s, question.load_fps)
         if self._is_slowed and self.scenario.validity.quiet_within_s:
             self._await_quiet()
         if question.burst_frames is not None:
@@ -266,54 +239,33 @@ class Session:
             return request
         return replace(request, sample_s=over_time.sample_s, step=over_time.step, live=over_time.heard is not None)
 
-    @contextmanager
-    def _sending(self) -> Iterator[None]:
-        """Inside, the engine sends, and can be stopped; Interrupted is raised instead once a stop was asked for.
-
-        Raises DutError if the engine stopped because the DUT died.
-        """
-        self._is_sending = True
-        try:
-            self._heed_stop()
-            yield
-        except EngineError:
-            self._bracket.open()  # a switch that died says so here
-            raise
-        finally:
-            self._is_sending = False
-
-    def _accounted(
-        self, question: _Question, request: TrialRequest, result: EngineResult
-    ) -> tuple[Trial, DutError | None]:
-        """The trial, and the death of the DUT if it did not live to its end."""
-        died: DutError | None = None
-        seen = Observation(0.0, {}, {})
-        try:
-            seen = self._bracket.close()
-            seen, account = self._settle(result, seen)
-        except DutError as error:
-            died, account = error, self._ledger(result, seen)
+    def _accounted(self, question: _Question, request: TrialRequest, result: EngineResult) -> Trial:
+        """The trial, also of a DUT that did not live to its end."""
+        seen, account = self._settled(result)
         if question.is_unpaced and result.sent_duration_s:  # nobody intends that: the burst is as fast as it is
             intended = sum(stream.intended or 0 for stream in result.streams)
             request = replace(request, load_fps=intended / result.sent_duration_s)
-        trial = self._assemble(request, question.phase, result, seen, account, died)
+        trial = self._assemble(request, question.phase, result, seen, account)
         self._is_slowed = self._widths.is_slowed(trial)
         if question.burst_frames is not None:
             trial = replace(trial, burst_frames=question.burst_frames)
             trial = from_first_frame(trial, paced=not question.is_unpaced)
-        return trial, died
+        return trial
 
-    def _settle(self, result: EngineResult, seen: Observation) -> tuple[Observation, Ledger]:
+    def _settled(self, result: EngineResult) -> tuple[Observation, Ledger]:
         """What was seen and the account of it, with counters as they are once every frame is explained.
 
         Or after COUNTERS_SETTLE_S: then no counter names what became of the rest.
         """
         until_s = time.monotonic() + COUNTERS_SETTLE_S
-        first, is_last, account = seen, False, self._ledger(result, seen)
+        first = seen = self._loop.seen
+        is_last, account = self._loop.died is not None, self._ledger(result, seen)
         while account.unexplained and not is_last:
             is_last = time.monotonic() + COUNTERS_POLL_S >= until_s
             time.sleep(min(COUNTERS_POLL_S, max(0.0, until_s - time.monotonic())))
-            late = self._bracket.close()
+            late = self._loop.look(self._bracket)
+            if self._loop.died is not None:
+                return first, self._ledger(result, first)
             # The account's counters as read late; what the host did as read when the frames ended: so a trial that
             # lost frames is watched for disturbances no longer than one that lost none.
             changes = ledger.settled(first.differences, late.differences, self._graph)
@@ -344,7 +296,7 @@ class Session:
         The drops of those that are lost may be counted up to COUNTERS_SETTLE_S later: the trial begins after that,
         since its own account must not contain them.
         """
-        with self._sending():
+        with self._loop.running(self._bracket.open):
             result = self._instrument.run(replace(request, epoch=(request.epoch + EPOCHS // 2) % EPOCHS))
         if any(stream.received is None or stream.received < stream.offered for stream in result.streams):
             self._settled_at_s = time.monotonic() + COUNTERS_SETTLE_S
@@ -353,7 +305,7 @@ class Session:
         scenario = self.scenario
         return TrialRequest(
             trial_id=trial_id,
-            epoch=self._count % EPOCHS,
+            epoch=self._loop.number % EPOCHS,
             duration_s=duration_s,
             drain_s=scenario.search.drain_s,
             load_fps=load_fps,
@@ -372,10 +324,10 @@ class Session:
         result: EngineResult,
         observed: Observation,
         account: Ledger,
-        died: DutError | None,
     ) -> Trial:
         scenario, seen, load_fps = self.scenario, observed.flat(), request.load_fps
-        witness, death = _witness(result, seen), "" if died is None else died.message
+        witness, died = _witness(result, seen), self._loop.died
+        death = "" if died is None else died.message
         judgement = judge(result, account, witness, load_fps, scenario.smallest_ring, scenario.validity, died=death)
         return Trial(
             id=request.trial_id,

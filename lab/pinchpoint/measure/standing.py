@@ -1,4 +1,4 @@
-"""The live bench of a task: building it, storing its results, reporting progress, stopping on a signal."""
+"""The live bench of a task: what builds it, who is told of it, where its results go."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import Ceiling, ScenarioResult
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.model.trial import ThreadLoad, Trial, TrialValidity
+from pinchpoint.model.trial import ThreadLoad, Trial
 from pinchpoint.observe.cpu import BenchProcesses, CpuTime
 from pinchpoint.observe.snapshot import Bracket, Collector
 
@@ -65,22 +65,6 @@ class Stoppable(Protocol):
 
     def stop(self) -> None:
         """End what runs; the measure then raises Interrupted once its account is kept."""
-
-
-class Stopper:
-    """Turns a signal into Interrupted at the next place where building may stop, a fraction of a second on."""
-
-    def __init__(self) -> None:
-        self._stopping = False
-
-    def stop(self) -> None:
-        """Lets the next `check` raise; signal handlers call it."""
-        self._stopping = True
-
-    def check(self) -> None:
-        """Raises Interrupted once it was asked to stop."""
-        if self._stopping:
-            raise Interrupted("interrupted", "pinchpoint run --resume RUN makes this build again")
 
 
 class Undoable:
@@ -137,7 +121,7 @@ class Begun:
 
     scenario: Scenario
     id: str  # unique within the run
-    repeat: int  # from 1
+    repeat: int = 1
     started: str = field(default_factory=lambda: datetime.now(UTC).isoformat())
     began_s: float = field(default_factory=time.monotonic)
 
@@ -217,33 +201,6 @@ class Standing:
         """
         times = CpuTime(self.host, tuple(sorted(set(cpus))))
         return BenchProcesses(self.host, self.setup.places.bench_id), times
-
-    def stopper(self) -> Stopper:
-        """What a signal stops from now on."""
-        stopper = Stopper()
-        self.task.on_stoppable(stopper)
-        return stopper
-
-    def begin(self, number: int, expected_s: float, repeat: int | None = None) -> Begun:
-        """Announce a measurement of about `expected_s` seconds; `number` counts within the scenario, as `repeat`."""
-        begun = Begun(self.scenario, f"{self.scenario.name}-{number:04d}", number if repeat is None else repeat)
-        self.task.listener.measurement_begins(begun.id, expected_s)
-        return begun
-
-    def keep(self, measurement: Measurement) -> Measurement:
-        """Store it and announce that it has ended; returns it."""
-        self.task.keep_measurement(measurement)
-        self.task.listener.measurement_ends(measurement)
-        return measurement
-
-    def once(self, measure: Callable[[], Measurement]) -> Measurement:
-        """The measurement of a measure that takes one: an interrupted run's, else a new one.
-
-        One that was aborted, or during which the device was changed, is taken again.
-        """
-        again, recorded = (TrialValidity.ABORTED, TrialValidity.CHANGED), self.task.measurements
-        usable = (measurement for measurement in recorded if measurement.validity not in again)
-        return next(usable, None) or self.keep(measure())
 
 
 @contextmanager

@@ -14,10 +14,10 @@ from time import monotonic
 
 from pinchpoint.account.facts import distances_ns, mean_ns
 from pinchpoint.engine.instrument import EngineResult, Slices, TrialRequest
+from pinchpoint.measure.loop import Loop
 from pinchpoint.measure.session import EPOCHS
-from pinchpoint.measure.standing import Interrupted
 from pinchpoint.model.duet import CALIBRATION, MEASURED, SIDES, Slice, Slicing, Stretch, pair_order
-from pinchpoint.model.errors import BenchError, DutError, EngineError
+from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.run.paired_benches import LivePair, of_side, prefix
 from pinchpoint.stats.duet import BEST, counted, length_of, steady
 
@@ -67,13 +67,7 @@ class AlternatingSlices:
         """`record` has the slices so far, and gets each stretch as it ends."""
         self._pair, self._record, self._enough = pair, record, enough
         self._load_fps = self._most_fps = max(bench.scenario.search.max_load_fps for bench in pair.benches.values())
-        self._stop_requested = self._sending = False
-
-    def stop(self) -> None:
-        """End the running stretch and raise Interrupted once it is kept; for signal handlers."""
-        self._stop_requested = True
-        if self._sending:
-            self._pair.instrument.stop()
+        self.loop = Loop("slices", record.keep, record.stretches, halt=pair.instrument.stop)
 
     def measure(self, length_s: float) -> None:
         """Calibrate, then slices until `length_s` of them are there or they are enough, recorded ones included.
@@ -83,7 +77,7 @@ class AlternatingSlices:
         if length_s <= 0 or self._is_enough():
             return
         bench = self._pair.benches[SIDES[0]]
-        bench.task.on_stoppable(self)
+        bench.task.on_stoppable(self.loop)
         bench.task.listener.measurement_begins("slices", max(0.0, length_s - self._record.measured_s))
         slicing = self._recorded() or self._calibrated()
         while (left_s := length_s - self._record.measured_s) > 4 * slicing.in_a_row * slicing.length_s:
@@ -138,9 +132,7 @@ class AlternatingSlices:
             reason=result.reason or "",
             cache_line_ns=mean_ns(distances_ns(result)),
         )
-        self._record.keep(made)
-        if self._stop_requested:
-            raise Interrupted("interrupted", "--resume RUN continues where it stopped")
+        self.loop.kept(made)
         if result.reason:
             raise DutError(f"the slices ended early: {result.reason}", "see engine.log in the run folder")
         self._choose_load(made)
@@ -156,10 +148,10 @@ class AlternatingSlices:
         sides = {side: self._pair.benches[side].scenario for side in SIDES}
         streams = [of_side(stream, prefix(side)) for side, own in sides.items() for stream in own.streams]
         a, b = sides.values()
-        number, first = 1 + len(self._record.stretches), len(a.streams)
+        first = len(a.streams)
         return TrialRequest(
-            trial_id=f"slices-{number:04d}",
-            epoch=number % EPOCHS,
+            trial_id=self.loop.begin(),
+            epoch=self.loop.number % EPOCHS,
             duration_s=length_s,
             drain_s=max(a.search.drain_s, b.search.drain_s),
             load_fps=self._load_fps,
@@ -176,14 +168,10 @@ class AlternatingSlices:
         )
 
     def _send(self, request: TrialRequest) -> EngineResult:
-        self._sending = True
         try:
-            return self._pair.instrument.run(request)
-        except EngineError:
-            _ = self._pair.pids  # a switch that died between two requests is the error, not the engine that misses it
-            raise
+            with self.loop.running(lambda: self._pair.pids):  # a switch may have died between two requests
+                return self._pair.instrument.run(request)
         finally:
-            self._sending = False
             self._pair.thaw()
 
 

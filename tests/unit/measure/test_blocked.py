@@ -1,6 +1,7 @@
 """How often an action is repeated, also by a run that is resumed, and what a restart of the switch consists of."""
 
 from pathlib import PurePosixPath
+from types import SimpleNamespace
 
 import pytest
 from support import scenario_text
@@ -11,7 +12,8 @@ from pinchpoint.dut.setup import prepare
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.blocked.run import all_repeats
-from pinchpoint.measure.standing import Interrupted, Stopper
+from pinchpoint.measure.loop import Loop, loop_of
+from pinchpoint.measure.standing import Interrupted, Task
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.scenario import parse
@@ -25,16 +27,19 @@ def made(number, validity):
 
 def repeats(outcomes, recorded=(), wanted=3, spare=2):
     """The ids of all repeats and of those made now, whose outcomes are `outcomes` in turn."""
-    now = []
-    outcome = iter(outcomes)
+    now, outcome = [], iter(outcomes)
+    before = [made(number, validity) for number, validity in enumerate(recorded, 1)]
+    bench = SimpleNamespace(
+        scenario=SimpleNamespace(name="b"), task=Task(measurements=before, keep_measurement=now.append)
+    )
+    loop = loop_of(bench, lambda _: True)
 
-    def repeat(number):
-        made_now = made(number, next(outcome))
-        now.append(made_now.id)
-        return made_now
+    def repeat():
+        loop.begin(1.0)
+        return made(loop.number, next(outcome))
 
-    every = all_repeats([made(n, before) for n, before in enumerate(recorded, 1)], wanted, spare, repeat)
-    return [kept.id for kept in every], now
+    all_repeats(loop, wanted, spare, repeat)
+    return [kept.id for kept in loop.records], now
 
 
 def test_a_disturbed_repeat_is_made_again_up_to_a_bound():
@@ -92,8 +97,8 @@ def test_a_restart_ends_the_switch_starts_it_and_gives_it_its_rules(restart):
 
 def test_a_restart_can_be_interrupted_between_its_steps(restart):
     _, action, done = restart
-    stopper = Stopper()
-    stopper.stop()
+    loop = Loop("b", print)
+    loop.stop()
     with pytest.raises(Interrupted):
-        action.act(stopper.check)
+        action.act(loop.check)
     assert {what for what, _ in done} == {"remove"}

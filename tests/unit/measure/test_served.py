@@ -9,8 +9,9 @@ from support import RULES, scenario_text
 from pinchpoint.account.validity import Seen, judge_load
 from pinchpoint.engine.connections import Account, Load, PortCounts
 from pinchpoint.measure import served
+from pinchpoint.measure.loop import once
 from pinchpoint.measure.served import Opener, State, suffices
-from pinchpoint.measure.standing import Begun, Standing, Task
+from pinchpoint.measure.standing import Task
 from pinchpoint.model.errors import BenchError, EngineError, HostLostError, InputError
 from pinchpoint.model.limits import Limit, Resource, Wanted, too_few
 from pinchpoint.model.scenario import Range
@@ -116,8 +117,6 @@ def opener(monkeypatch, live, meanwhile, measurements=()):
         scenario=scenario,
         task=Task(measurements=measurements),
         bracket=lambda: bracket,
-        begin=lambda number, expected_s: Begun(scenario, f"m-{number}", number),
-        keep=lambda measurement: measurement,
     )
     return Opener(bench, lambda opened: ())
 
@@ -171,9 +170,11 @@ def test_a_load_during_which_the_device_was_changed_is_opened_again(monkeypatch)
 
 def test_a_measurement_during_which_the_device_was_changed_is_taken_again():
     changed, new = (SimpleNamespace(validity=validity) for validity in (TrialValidity.CHANGED, TrialValidity.VALID))
-    bench = Standing(None, None, (), Task(measurements=[changed]), 0.0)
-    assert bench.once(lambda: new) is new
-    assert Standing(None, None, (), Task(measurements=[changed, new]), 0.0).once(lambda: changed) is new
+    scenario = SimpleNamespace(name="m")
+    bench = SimpleNamespace(scenario=scenario, task=Task(measurements=[changed]))
+    assert once(bench, lambda _bench, _loop: new) is new
+    bench = SimpleNamespace(scenario=scenario, task=Task(measurements=[changed, new]))
+    assert once(bench, lambda _bench, _loop: changed) is new
 
 
 def test_what_is_changed_on_purpose_makes_no_load_unusable(monkeypatch):

@@ -1,6 +1,7 @@
 """The measure `soak` over the simulated engine, whose stalls are known."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from simulated import PortFailure, SimulatedInstrument, Stop
@@ -8,9 +9,10 @@ from simulated_queue import StallKind, Stalls
 from support import TWO_PORTS, Truth
 
 from pinchpoint.measure import session as measure
+from pinchpoint.measure.loop import loop_of
 from pinchpoint.measure.session import Session
 from pinchpoint.measure.soak.run import Soak, Windows, soak_scenario
-from pinchpoint.measure.standing import Interrupted, Listener
+from pinchpoint.measure.standing import Interrupted, Listener, Task
 from pinchpoint.model.errors import DutError, EngineError
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.trial import TrialValidity
@@ -79,7 +81,8 @@ def soaked(truth, soak, trials=(), made=(), instrument=None, answers=(10**9, 10*
     session = Session(scenario, instrument, Bracket([Dying(answers[1])]), kept.append, Listener(), trials)
     if isinstance(instrument, Interrupting):
         instrument.session = session
-    over = Windows(scenario, Bracket([Dying(answers[0])]), windows.append, made)
+    bench = SimpleNamespace(scenario=scenario, task=Task(keep_measurement=windows.append, measurements=made))
+    over = Windows(scenario, Bracket([Dying(answers[0])]), loop_of(bench, lambda _: True))
     try:
         result = soak_scenario(session, over, trials)
     except (Interrupted, EngineError):

@@ -5,6 +5,7 @@ from dataclasses import asdict, replace
 from pathlib import PurePosixPath
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 from socket_windows import cpu, failures, measurement, pair, trend
 
@@ -13,18 +14,21 @@ from pinchpoint.dut.ovs import DEVICE
 from pinchpoint.dut.ovs.spec import Datapath, RuleSeries
 from pinchpoint.dut.places import Places
 from pinchpoint.dut.registry import default, device
+from pinchpoint.engine.sockets import SocketsResult
 from pinchpoint.host.local import Local
+from pinchpoint.measure.loop import loop_of
 from pinchpoint.measure.sockets import run as sockets
 from pinchpoint.measure.sockets import windows
 from pinchpoint.measure.sockets.run import Bandwidth, Ends, RequestResponse, measure_sockets, requests, summary
 from pinchpoint.measure.sockets.windows import NONE_VALID
-from pinchpoint.measure.standing import Task
-from pinchpoint.model.errors import InputError
+from pinchpoint.measure.standing import Interrupted, Task
+from pinchpoint.model.errors import BenchError, DutError, InputError, RequirementError, UnreachableError
 from pinchpoint.model.measurement import LevelChange, Measurement
 from pinchpoint.model.result import Limit, Outcome
 from pinchpoint.model.site import Remote, Site
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.model.warning import Warn
+from pinchpoint.observe.snapshot import Bracket, Collector, Snapshot
 from pinchpoint.scenario import parse
 from pinchpoint.store.codec import Codec
 
@@ -249,7 +253,7 @@ def test_the_lab_keeps_off_the_cpus_of_an_end_on_its_own_machine_where_the_switc
     bench.host = there
     bench.setup.places = Places("b", PurePosixPath("/b"), there, {"lab": HERE, "far": there})
     monkeypatch.setattr(sockets, "kept_off", lambda cpus, host: nullcontext(kept.append((cpus, host))))
-    monkeypatch.setattr(sockets, "_measure", lambda bench, ends, made: made.append(window()))
+    monkeypatch.setattr(sockets, "_measure", lambda bench, ends, loop: loop.kept(window()))
     measure_sockets(bench)
     assert kept == [((3, 4, 5), there), ((0, 1), HERE)]
 
@@ -257,9 +261,9 @@ def test_the_lab_keeps_off_the_cpus_of_an_end_on_its_own_machine_where_the_switc
 def test_recorded_windows_that_gave_nothing_do_not_end_a_resumed_run(monkeypatch):
     made = []
 
-    def fresh(_bench, _ends, seen):
-        made.extend(seen)
-        seen += [window(5), window(6)]
+    def fresh(_bench, _ends, loop):
+        made.extend(loop.records)
+        loop.records += [window(5), window(6)]
 
     monkeypatch.setattr(sockets, "_measure", fresh)
     result = measure_sockets(Bench(window(1), window(2, ABORTED), window(3, LIMITED), window(4, LIMITED)))
@@ -270,3 +274,50 @@ def test_recorded_windows_that_gave_nothing_do_not_end_a_resumed_run(monkeypatch
 def test_recorded_windows_are_not_made_again():
     result = measure_sockets(Bench(window(1), window(2, NOISY), window(3)))
     assert (result.trials, result.invalid_trials) == (3, {"noisy_host": 1})
+
+
+class AnyPairs:
+    """Pairs that answer, or fail."""
+
+    def __init__(self, outcome, stop_requested=False):
+        self.outcome, self.stop_requested = outcome, stop_requested
+
+    def run(self, wanted):
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        return (msgspec.convert(self.outcome, SocketsResult),)
+
+
+class Switch(Collector):
+    """It does not answer the n-th time that it is read."""
+
+    name = "switch"
+
+    def __init__(self, dies_at):
+        self.left = dies_at
+
+    def snapshot(self):
+        self.left -= 1
+        if self.left == 0:
+            raise DutError("it is gone")
+        return Snapshot(0.0, {})
+
+
+@pytest.mark.parametrize(
+    ("pairs", "dies_at", "error", "validities"),
+    [
+        (AnyPairs(pair()), 0, None, [VALID]),
+        (AnyPairs(pair(), stop_requested=True), 0, Interrupted, [VALID]),
+        (AnyPairs(pair()), 2, DutError, [ABORTED]),
+        (AnyPairs(UnreachableError("timed out")), 0, BenchError, []),
+        (AnyPairs(UnreachableError("timed out")), 2, DutError, []),
+        (AnyPairs(RequirementError("no such port")), 2, DutError, []),
+    ],
+    ids=["none", "a stop", "a death", "no way", "no way since it died", "no engine since it died"],
+)
+def test_whatever_ends_a_window_what_was_measured_is_kept_first(pairs, dies_at, error, validities):
+    kept, bench = [], Bench()
+    bench.task = Task(keep_measurement=kept.append)
+    with pytest.raises(error) if error else nullcontext():
+        sockets._window(bench, ends(connections=1), pairs, Bracket([Switch(dies_at)]), loop_of(bench))
+    assert [(made.id, made.validity) for made in kept] == [("hosts-0001", validity) for validity in validities]

@@ -8,7 +8,8 @@ import pytest
 from support import scenario_text
 
 from pinchpoint.engine.connections import Account, Load, Others, Source, Sources, parse
-from pinchpoint.measure.standing import Begun, Task
+from pinchpoint.measure.loop import once
+from pinchpoint.measure.standing import Task
 from pinchpoint.measure.verify import run
 from pinchpoint.measure.verify.judged import checks, direct, forgotten, repeated
 from pinchpoint.measure.verify.run import Verify, _again
@@ -245,14 +246,8 @@ def test_what_changes_while_programs_are_tried_is_seen(monkeypatch):
     monkeypatch.setattr(run, "check_programs", lambda host: None)
     monkeypatch.setattr(run, "tried", tried)
     bracket = SimpleNamespace(open=lambda: None, close=lambda: SimpleNamespace(flat=dict))
-
-    def begin(number, expected_s, repeat):
-        return Begun(scenario, f"v-{number}", repeat)
-
-    bench = SimpleNamespace(
-        scenario=scenario, live=Live(), task=Task(), host=None, bracket=lambda: bracket, begin=begin
-    )
-    measurement = run._measure(bench)
+    bench = SimpleNamespace(scenario=scenario, live=Live(), task=Task(), host=None, bracket=lambda: bracket)
+    measurement = once(bench, run._measure)
     assert measurement.validity is TrialValidity.CHANGED
     assert measurement.reason.startswith("changed since the beginning: connection table: 40 places")
 

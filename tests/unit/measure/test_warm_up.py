@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 import trials
+from simulated import SimulatedInstrument
 from support import TWO_PORTS as SCENARIO
+from support import Truth
 
 from pinchpoint.measure.session import LONGEST_S, SLOWEST_FPS, Session, first_round
 from pinchpoint.measure.standing import Listener
@@ -19,7 +21,7 @@ class Switch(Session):
     """Learns `learns_fps` flows a second; carries what it knows."""
 
     def __init__(self, flows, learns_fps):
-        super().__init__(with_flows(flows), None, None, None, Listener())
+        super().__init__(with_flows(flows), SimulatedInstrument(Truth(1e6)), None, None, Listener())
         self.flows, self.learns_fps, self.known = flows, learns_fps, 0
         self.rounds = []
 

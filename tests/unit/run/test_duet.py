@@ -203,7 +203,7 @@ def test_slices_of_a_point_bear_its_name_and_those_of_others_are_not_its_own():
 def test_a_signal_during_a_stretch_ends_it_and_keeps_what_it_has():
     engine = Engine((2e6, 2e6))
     made, kept, _ = duet(engine)
-    engine.stops = lambda: made.stop() if len(engine.asked) == 5 else None
+    engine.stops = lambda: made.loop.stop() if len(engine.asked) == 5 else None
     with pytest.raises(Interrupted):
         made.measure(30.0)
     assert engine.stopped

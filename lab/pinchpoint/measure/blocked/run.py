@@ -13,7 +13,8 @@ from pinchpoint.keys.key import Key, Table
 from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
 from pinchpoint.measure.kind import Arrays, MeasureKind, asked
-from pinchpoint.measure.standing import Standing, Stopper
+from pinchpoint.measure.loop import Loop, loop_of
+from pinchpoint.measure.standing import Begun, Standing
 from pinchpoint.measure.summary import by_name, result_of, valid
 from pinchpoint.measure.traffic import QUIET_S, Carried, background, disturbance, judged, pause
 from pinchpoint.model.errors import EngineError
@@ -91,42 +92,38 @@ def expected_s(scenario: Scenario) -> float:
 
 def measure_blocked(bench: Standing) -> ScenarioResult:
     """Every repeat of the action, and what follows. Raises Interrupted, BenchError, DutError or EngineError."""
-    scenario, blocked, stopper = bench.scenario, asked(bench.scenario, Blocked), bench.stopper()
+    scenario, blocked, loop = bench.scenario, asked(bench.scenario, Blocked), loop_of(bench, lambda _: True)
+    bench.task.on_stoppable(loop)
     bench.task.note_facts(bench.live.versions())
     bench.task.listener.phase(PHASE, blocked.repeats)
-
-    def repeat(number: int) -> Measurement:
-        stopper.check()
-        return bench.keep(_repeat(bench, blocked, number, stopper))
-
     spare = min(blocked.repeats, scenario.search.max_repeats)
-    made = all_repeats(bench.task.measurements, blocked.repeats, spare, repeat)
+    all_repeats(loop, blocked.repeats, spare, lambda: _repeat(bench, blocked, loop))
+    made = loop.records
     figures, told = tuple(over_repeats(made)), warnings(made, blocked.repeats)
     is_known = any(metric.name == NAMES[0] for metric in figures)
     failed = "" if is_known else f"no blocked time: {'; '.join(map(str, told))}\n  hint: {Warn.REPEATS_MISSING.advice}"
     return result_of(scenario, (), bench.wall_s, figures, told, failed=failed)
 
 
-def all_repeats(
-    recorded: Sequence[Measurement], wanted: int, spare: int, repeat: Callable[[int], Measurement]
-) -> list[Measurement]:
-    """All repeats, until `wanted` are valid or `spare` more than are missing have been made; `repeat` makes number n.
+def all_repeats(loop: Loop[Measurement], wanted: int, spare: int, repeat: Callable[[], Measurement]) -> None:
+    """Make repeats until `wanted` are valid or `spare` more than are missing have been made; `repeat` makes the next.
 
     Valid ones of an interrupted run are not made again. Its disturbed ones stay in the record, but use up no
     spare one: a run that is resumed because of them would end with them at once.
     """
-    made, most = list(recorded), len(recorded) + wanted - len(valid(recorded)) + spare
+    made = loop.records
+    most = len(made) + wanted - len(valid(made)) + spare
     while len(valid(made)) < wanted and len(made) < most:
-        made.append(repeat(len(made) + 1))
-    return made
+        loop.kept(repeat())
 
 
-def _repeat(bench: Standing, blocked: Blocked, number: int, stopper: Stopper) -> Measurement:
-    begun = bench.begin(number, WARM_UP_S + QUIET_S + blocked.before_s + blocked.after_s)
+def _repeat(bench: Standing, blocked: Blocked, loop: Loop[Measurement]) -> Measurement:
+    expected_s = WARM_UP_S + QUIET_S + blocked.before_s + blocked.after_s
+    begun = Begun(bench.scenario, loop.begin(expected_s), loop.number)
     action = bench.live.action(blocked, bench.setup.resources)
-    action.prepare(stopper.check)
-    happened, seen = _under_traffic(bench, blocked, action, stopper.check)
-    action.restore(stopper.check)
+    action.prepare(loop.check)
+    happened, seen = _under_traffic(bench, blocked, action, loop)
+    action.restore(loop.check)
     figures, cannot = metrics(happened)
     account = {"blocked": asdict(blocked), **asdict(happened)}
     ended = begun.ended(figures, account, seen.flat(), judged=by_host(cannot))
@@ -134,28 +131,27 @@ def _repeat(bench: Standing, blocked: Blocked, number: int, stopper: Stopper) ->
 
 
 def _under_traffic(
-    bench: Standing, blocked: Blocked, action: Action, check: Callable[[], None]
+    bench: Standing, blocked: Blocked, action: Action, loop: Loop[Measurement]
 ) -> tuple[Happened, Observation]:
     """Let it happen while frames are sent, and see what the host does meanwhile."""
-    bracket = bench.host_bracket()
+    bracket, check = bench.host_bracket(), loop.check
     sending = background(bench, None, blocked.load_fps, renewed=action.ends_processes)
     # The action's commands stay off the bench's CPUs where there are others.
     with sending as traffic, kept_off(bench.cpus, bench.host):
         traffic.warm_up(WARM_UP_S, check)
         traffic.start(check)
-        bracket.open()
-        pause(blocked.before_s, check)
-        # Of a process that ends nobody can be asked afterwards what time it took.
-        observed = [bracket.turn()] if action.ends_processes else []
-        began = time.monotonic()
-        action.act(check)
-        took_s = time.monotonic() - began
-        pause(blocked.after_s, check)
-        seen = traffic.finish(began, check)
-        observed.append(bracket.close())  # while the engine is there, whose time is the bench's
+        with loop.observing(bracket):  # while the engine is there, whose time is the bench's
+            pause(blocked.before_s, check)
+            # Of a process that ends nobody can be asked afterwards what time it took.
+            observed = [bracket.turn()] if action.ends_processes else []
+            began = time.monotonic()
+            action.act(check)
+            took_s = time.monotonic() - began
+            pause(blocked.after_s, check)
+            seen = traffic.finish(began, check)
     if seen.load is None:
         raise EngineError("nothing was sent", "see engine.log in the run folder")
-    return Happened(*seen.load, took_s, bool(bench.host.name)), together(observed)
+    return Happened(*seen.load, took_s, bool(bench.host.name)), together([*observed, loop.whole()])
 
 
 def metrics(happened: Happened) -> tuple[tuple[Metric, ...], str]:

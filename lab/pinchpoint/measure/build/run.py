@@ -1,7 +1,7 @@
 """The measure `build`: many rules, ports or veth pairs made and removed, on a bench that stands."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import asdict, dataclass
 from ipaddress import IPv4Address
@@ -18,7 +18,8 @@ from pinchpoint.keys.key import Key, Table
 from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
 from pinchpoint.measure.kind import TWO_PORTS, Arrays, MeasureKind, asked, needed
-from pinchpoint.measure.standing import Standing
+from pinchpoint.measure.loop import Loop, once
+from pinchpoint.measure.standing import Begun, Standing
 from pinchpoint.measure.summary import result_of
 from pinchpoint.measure.traffic import Background, Disturbance, Probes, Traffic, background, disturbance, judged
 from pinchpoint.model.measurement import Measurement, Metric
@@ -185,15 +186,16 @@ def measure_build(bench: Standing) -> ScenarioResult:
 
     A build that an interrupted run finished is answered from its record, also one that the host disturbed.
     """
-    build, measurement = asked(bench.scenario, Build), bench.once(lambda: _measure(bench))
+    build, measurement = asked(bench.scenario, Build), once(bench, _measure)
     told = warnings(measurement, _items(bench, build).why_slower.get(build.method, ""))
     return result_of(bench.scenario, (), bench.wall_s, measurement.metrics, told)
 
 
-def _measure(bench: Standing) -> Measurement:
-    build, check = asked(bench.scenario, Build), bench.stopper().check
+def _measure(bench: Standing, loop: Loop[Measurement]) -> Measurement:
+    build = asked(bench.scenario, Build)
+    bench.task.on_stoppable(loop)
     bench.task.note_facts(bench.live.versions())
-    begun, probes = bench.begin(1, GUESS_S), probes_of(build)
+    begun, probes = Begun(bench.scenario, loop.begin(GUESS_S)), probes_of(build)
     with ExitStack() as held:
         bulk = held.enter_context(items(bench, probes))
         traffic = None
@@ -201,26 +203,24 @@ def _measure(bench: Standing) -> Measurement:
             traffic = held.enter_context(background(bench, probes, build.load_fps))
             # What makes the items must not take the CPUs of what sends and forwards; the engine has its own by now.
             held.enter_context(kept_off(bench.cpus, bench.host))
-        built, seen, observed = _make(bench, build, bulk, traffic, check)
+        built, seen = _make(bench, build, bulk, traffic, loop)
     used = {f"build/{name}": float(value) for name, value in asdict(built.usage).items() if value is not None}
-    ended = begun.ended(metrics(built), _account(built, seen), {**observed, **used})
+    ended = begun.ended(metrics(built), _account(built, seen), {**loop.whole().flat(), **used})
     return judged(ended, built.made.visible_s)
 
 
 def _make(
-    bench: Standing, build: Build, bulk: Bulk, traffic: Background | None, check: Callable[[], None]
-) -> tuple[Built, Traffic | None, Mapping[str, float]]:
+    bench: Standing, build: Build, bulk: Bulk, traffic: Background | None, loop: Loop[Measurement]
+) -> tuple[Built, Traffic | None]:
     """Make all, account for the traffic and the host meanwhile, remove all."""
     switch = _process(bench)
     if traffic is not None:
-        traffic.start(check)
-    bracket = bench.host_bracket()
+        traffic.start(loop.check)
     before_bytes, cpu_s, commands_s = switch.resident_bytes(), switch.cpu_s(), bench.host.children_s()
     own = OwnMemory()
-    bracket.open()
-    began = time.monotonic()
-    made = timed_make(bulk, build.count, check)
-    observed = bracket.close().flat()
+    with loop.observing(bench.host_bracket()):
+        began = time.monotonic()
+        made = timed_make(bulk, build.count, loop.check)
     usage = Usage(
         switch_before_bytes=before_bytes,
         switch_after_bytes=switch.resident_bytes(),
@@ -228,8 +228,8 @@ def _make(
         switch_cpu_s=switch.cpu_s() - cpu_s,
         commands_cpu_s=bench.host.children_s() - commands_s,
     )
-    seen = traffic.finish(began, check) if traffic is not None else None
-    removed = timed_removal(bulk, build.count, check)
+    seen = traffic.finish(began, loop.check) if traffic is not None else None
+    removed = timed_removal(bulk, build.count, loop.check)
     probes, load = probes_of(build), seen.load if seen else None
     built = Built(
         build=build,
@@ -241,7 +241,7 @@ def _make(
         taken_s=seen.taken_s if seen else (),
         taken_within_s=probes.interval_s if probes else 0.0,
     )
-    return built, seen, observed
+    return built, seen
 
 
 def _account(built: Built, seen: Traffic | None) -> dict[str, object]:

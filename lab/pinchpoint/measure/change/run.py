@@ -25,8 +25,9 @@ from pinchpoint.keys.key import Key, Table
 from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
 from pinchpoint.measure.kind import Arrays, MeasureKind, asked
+from pinchpoint.measure.loop import Loop, once
 from pinchpoint.measure.served import Ends, ends_of, equal_by_chance
-from pinchpoint.measure.standing import Standing
+from pinchpoint.measure.standing import Begun, Standing
 from pinchpoint.measure.summary import result_of
 from pinchpoint.measure.traffic import judged
 from pinchpoint.model import units
@@ -315,14 +316,15 @@ def expected_s(scenario: Scenario) -> float:
 
 def measure_change(bench: Standing) -> ScenarioResult:
     """Open the connections, let it happen, and judge. Raises EngineError or BenchError where nothing can be said."""
-    measurement = bench.once(lambda: _measure(bench))
+    measurement = once(bench, _measure)
     return result_of(bench.scenario, (), bench.wall_s, measurement.metrics)
 
 
-def _measure(bench: Standing) -> Measurement:
-    changed, check = asked(bench.scenario, Changed), bench.stopper().check
-    begun, ends = bench.begin(1, expected_s(bench.scenario)), ends_of(bench)
-    happened, samples, account, seen = _under_connections(bench, changed, ends, check)
+def _measure(bench: Standing, loop: Loop[Measurement]) -> Measurement:
+    changed = asked(bench.scenario, Changed)
+    bench.task.on_stoppable(loop)
+    begun, ends = Begun(bench.scenario, loop.begin(expected_s(bench.scenario))), ends_of(bench)
+    happened, samples, account, seen = _under_connections(bench, changed, ends, loop.check)
     told = {
         "change": asdict(changed),
         "happened": [asdict(event) for event in happened],

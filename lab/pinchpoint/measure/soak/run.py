@@ -7,7 +7,7 @@ whether it still forwards is what a soak is about.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import ClassVar, Final
 
@@ -20,6 +20,7 @@ from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
 from pinchpoint.measure.frames import measuring
 from pinchpoint.measure.kind import Arrays, MeasureKind, asked, one_queue
+from pinchpoint.measure.loop import Loop, loop_of
 from pinchpoint.measure.rates.run import frame_bits, searched_ndr, searching_s
 from pinchpoint.measure.session import OverTime, Session, first_round
 from pinchpoint.measure.soak import metrics as diagnosis
@@ -72,14 +73,12 @@ def check_keys(source: Source, soak: Values, arrays: Arrays, _: Keys) -> None:
 class Windows:
     """Makes a measurement of each window as its sample comes, and keeps it."""
 
-    def __init__(
-        self, scenario: Scenario, bracket: Bracket, keep: Callable[[Measurement], object], made: Sequence[Measurement]
-    ) -> None:
-        """`made` are those of an interrupted run; `keep` gets every new one."""
+    def __init__(self, scenario: Scenario, bracket: Bracket, loop: Loop[Measurement]) -> None:
+        """`loop` has those of an interrupted run, and keeps every new one."""
         self._scenario, self._device = scenario, device_of(scenario)
-        self._bracket, self._keep = bracket, keep
+        self._bracket, self._loop = bracket, loop
         self._before, self._load_fps, self._most_under_way = diagnosis.BEGIN, 0.0, 0
-        self.made = list(made)
+        self.made = loop.records
         self._begun = self._begin()
         self.span_s = math.fsum(window.span_s for window in self.all)
         """Of all windows."""
@@ -125,9 +124,8 @@ class Windows:
         told = self._begun.ended(metrics, asdict(window), changed, threads=threads, judged=judged)
         self._before = sample
         self.span_s += window.span_s
-        self.made.append(told)
+        self._loop.kept(told)
         self._begun = self._begin()
-        self._keep(told)
 
     def _seen(self, span_s: float) -> Mapping[str, float]:
         """What changed in the window that ends; nothing once the DUT has not answered: each question takes seconds."""
@@ -157,8 +155,7 @@ def expected_s(scenario: Scenario) -> float:
 def measure_soak(bench: Standing) -> ScenarioResult:
     """Loss over time at the scenario's load. Raises what a trial raises, finished windows kept."""
     with measuring(bench) as session:
-        recorded = [measurement for measurement in bench.task.measurements if measurement.kind == Soak.kind]
-        windows = Windows(bench.scenario, bench.witness_bracket(), bench.keep, recorded)
+        windows = Windows(bench.scenario, bench.witness_bracket(), loop_of(bench, lambda _: True))
         return soak_scenario(session, windows, bench.task.trials)
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median_low
@@ -16,7 +16,7 @@ from pinchpoint.causes.sockets import moved, source_ports, verdict
 from pinchpoint.dut.device import Device, Keys
 from pinchpoint.dut.registry import device_of
 from pinchpoint.engine.process import find_engine
-from pinchpoint.engine.sockets import Place, SocketsRequest, SocketsResult
+from pinchpoint.engine.sockets import Place, SocketsRequest
 from pinchpoint.engine.workloads import Apart, Pairs, Workloads
 from pinchpoint.host.interface import TICKS_PER_S
 from pinchpoint.host.priority import kept_off
@@ -26,11 +26,12 @@ from pinchpoint.keys.reader import Element, Values, lookup
 from pinchpoint.keys.source import Source
 from pinchpoint.measure.kernel_ends import kernel_ends
 from pinchpoint.measure.kind import TWO_HOSTS, Arrays, MeasureKind, asked
+from pinchpoint.measure.loop import Loop, loop_of
 from pinchpoint.measure.sockets import windows
-from pinchpoint.measure.standing import Begun, Interrupted, Standing
+from pinchpoint.measure.standing import Begun, Standing
 from pinchpoint.measure.summary import scenario_result, valid
 from pinchpoint.model.addresses import shown
-from pinchpoint.model.errors import BenchError, DutError, RequirementError, UnreachableError
+from pinchpoint.model.errors import BenchError, DutError, UnreachableError
 from pinchpoint.model.measurement import THREAD_BUSY, Measurement
 from pinchpoint.model.result import Outcome, ScenarioResult, Verdict
 from pinchpoint.model.scenario import Between, Closer, Host, Scenario
@@ -284,9 +285,9 @@ def measure_sockets(bench: Standing) -> ScenarioResult:
     nothing, or a run that is resumed because of them would end with them at once.
     """
     ends = Ends.of(bench.scenario)
-    measurements = [measurement for measurement in bench.task.measurements if measurement.validity in _MENDS_ITSELF]
+    loop = loop_of(bench, lambda recorded: recorded.validity in _MENDS_ITSELF)
     bench.task.listener.phase("windows", ends.sockets.repeats)
-    if not _enough(measurements, ends):
+    if not _enough(loop.records, ends):
         device, *others = bench.scenario.sites
         with ExitStack() as kept:
             for site in (device, *(site for site in others if site.is_lab)):  # there counters are read
@@ -294,12 +295,12 @@ def measure_sockets(bench: Standing) -> ScenarioResult:
             if service := bench.scenario.service:
                 asked_by = f'measure = "{bench.scenario.measure.kind}"'
                 kept.enter_context(kernel_ends(bench, service, asked_by, service.clients.count))
-            _measure(bench, ends, measurements)
-    return summary(bench.scenario, ends, measurements, bench.wall_s)
+            _measure(bench, ends, loop)
+    return summary(bench.scenario, ends, loop.records, bench.wall_s)
 
 
-def _measure(bench: Standing, ends: Ends, measurements: list[Measurement]) -> None:
-    """Adds windows to `measurements` until they are enough."""
+def _measure(bench: Standing, ends: Ends, loop: Loop[Measurement]) -> None:
+    """Windows until they are enough."""
     environment, log = dict(bench.setup.places.environment), bench.task.engine_log
     alone = partial(Workloads, bench.host, command=bench.engine, environment=environment, log=log)
     make = partial(_apart, bench, ends, environment) if ends.elsewhere else alone
@@ -307,11 +308,8 @@ def _measure(bench: Standing, ends: Ends, measurements: list[Measurement]) -> No
         bench.task.note_facts({**pairs.open(), **bench.live.versions()})
         bracket = bench.bracket(*bench.host_time(ends.cpus))
         bench.task.on_stoppable(pairs)
-        number = len(bench.task.measurements)
-        while not _enough(measurements, ends):
-            number += 1
-            begun = bench.begin(number, seconds(ends.sockets), 1 + len(valid(measurements)))
-            measurements.append(_window(bench, ends, pairs, bracket, begun))
+        while not _enough(loop.records, ends):
+            _window(bench, ends, pairs, bracket, loop)
 
 
 def _apart(bench: Standing, ends: Ends, environment: Mapping[str, str]) -> Apart:
@@ -324,18 +322,14 @@ def _apart(bench: Standing, ends: Ends, environment: Mapping[str, str]) -> Apart
     return Apart(client, server, ends.machine("client"), ends.machine("server"))
 
 
-def _window(bench: Standing, ends: Ends, pairs: Pairs, bracket: Bracket, begun: Begun) -> Measurement:
+def _window(bench: Standing, ends: Ends, pairs: Pairs, bracket: Bracket, loop: Loop[Measurement]) -> None:
     """One window, valid or not. Raises Interrupted or DutError after keeping it, else EngineError or BenchError."""
     places, device = bench.setup.places, device_of(bench.scenario)
     netns = (places.host_netns(ends.client.name), places.host_netns(ends.server.name))
-    bracket.open()
-    results = _run(pairs, requests(ends, netns, begun.id), bracket, ends)
-    died: DutError | None = None
-    seen: dict[str, float] = {}
-    try:
-        seen = bracket.close().flat()
-    except DutError as error:
-        died = error
+    begun = Begun(bench.scenario, loop.begin(seconds(ends.sockets)), 1 + len(valid(loop.records)))
+    with _reaching(ends), loop.observing(bracket):
+        results = pairs.run(requests(ends, netns, begun.id))
+    seen = loop.seen.flat()
     window_s = max((run.duration_s for result in results for run in result.runs), default=0.0)
     traffic_s = ends.sockets.warm_up_s + window_s
     account = {
@@ -347,22 +341,17 @@ def _window(bench: Standing, ends: Ends, pairs: Pairs, bracket: Bracket, begun: 
         "moving": ends.moving,
     }
     ended = begun.ended((), account, seen, threads=device.loads(seen, traffic_s))
-    measurement = bench.keep(_judged(ended, died, device))
-    if died is not None:
-        raise died
     if pairs.stop_requested:
-        raise Interrupted("interrupted", "pinchpoint run --resume RUN continues where it stopped")
-    return measurement
+        loop.stop()
+    loop.kept(_judged(ended, loop.died, device))
 
 
-def _run(pairs: Pairs, wanted: Sequence[SocketsRequest], bracket: Bracket, ends: Ends) -> list[SocketsResult]:
+@contextmanager
+def _reaching(ends: Ends) -> Iterator[None]:
+    """Inside, the client has to reach the server."""
     try:
-        return list(pairs.run(wanted))
-    except RequirementError:
-        bracket.close()  # a switch that has died says so here
-        raise
+        yield
     except UnreachableError as error:
-        bracket.close()
         # The hosts exist: what keeps them apart is the bench (rules, bridges), not this machine.
         client, server = ends.words
         hint = "check that the scenario's rules forward both directions, and ARP between the hosts"

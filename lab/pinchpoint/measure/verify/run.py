@@ -16,6 +16,7 @@ from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table
 from pinchpoint.keys.reader import Values
 from pinchpoint.measure.kind import MeasureKind, asked
+from pinchpoint.measure.loop import Loop, once
 from pinchpoint.measure.served import (
     TRIES,
     Ends,
@@ -27,7 +28,7 @@ from pinchpoint.measure.served import (
     state_of,
     suffices,
 )
-from pinchpoint.measure.standing import Standing, Undoable
+from pinchpoint.measure.standing import Begun, Standing, Undoable
 from pinchpoint.measure.summary import scenario_result
 from pinchpoint.measure.verify.ends import check_programs, tried
 from pinchpoint.measure.verify.judged import Assertion, checks, direct, forgotten, program_checks, repeated
@@ -105,7 +106,7 @@ def _hold_s(verify: Verify) -> float:
 
 def measure_verify(bench: Standing) -> ScenarioResult:
     """Open the connections and judge what became of them. Raises EngineError where nothing can be said."""
-    measurement = bench.once(lambda: _measure(bench))
+    measurement = once(bench, _measure)
     if measurement.validity is TrialValidity.CHANGED:
         return replace(
             scenario_result(bench.scenario, bench.wall_s, [measurement]),
@@ -123,7 +124,7 @@ def measure_verify(bench: Standing) -> ScenarioResult:
     )
 
 
-def _measure(bench: Standing) -> Measurement:
+def _measure(bench: Standing, loop: Loop[Measurement]) -> Measurement:
     scenario, verify = bench.scenario, asked(bench.scenario, Verify)
     bench.task.on_stoppable(Undoable())
     if verify.programs:
@@ -136,11 +137,10 @@ def _measure(bench: Standing) -> Measurement:
         suffices(scenario, balancer.limits(), Wanted(verify.rate_cps, verify.connections))
     bench.task.note_facts(bench.live.ready())
     before = state_of(bench.live, balancer) if balancer else None
-    begun = bench.begin(len(bench.task.measurements) + 1, expected_s(scenario), repeat=1)
-    bracket = bench.bracket()
-    bracket.open()
-    account = engine_ends.connect(load)
-    observed = bracket.close().flat()
+    begun = Begun(scenario, loop.begin(expected_s(scenario)))
+    with loop.observing(bench.bracket()):
+        account = engine_ends.connect(load)
+    observed = loop.whole().flat()
     client = account.of_client(service.address)
     judged = [*checks(service, client, dealing)]
     judged += [direct(account, _entered(scenario, service, observed))] if service.is_direct else []
