@@ -10,6 +10,7 @@ from pinchpoint.account.ledger import PAUSES, nic_count, unexplained_frames
 from pinchpoint.account.validity import receivers
 from pinchpoint.causes.bounds import Overload
 from pinchpoint.causes.evidence import by_reason, pinched, ways
+from pinchpoint.causes.signature import Cause
 from pinchpoint.model.causes import Sign, Signs
 from pinchpoint.model.groups import total
 from pinchpoint.model.hops import DROPPED_BY, DropKind, Party
@@ -34,6 +35,12 @@ class Diagnosed(Protocol):
 
     def commands(self, cause: str, seen: Seen) -> Sequence[str]:
         """The same of a device that no scenario built."""
+
+
+def what_to_do(cause: Cause, device: Diagnosed | None) -> tuple[str, ...]:
+    """The line of a verdict that says what mends its cause, by the device's own keys; none where nothing is known."""
+    advice = cause.advice(device.advice(cause.name, {}) if device else ())
+    return (f"what to do: {advice}",) if advice else ()
 
 
 def of_trials(

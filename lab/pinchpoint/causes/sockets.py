@@ -12,6 +12,7 @@ from statistics import median_low
 from pinchpoint.account.windows import Thread, Window
 from pinchpoint.causes.catalogue import OF_LIMIT, UNEXPLAINED, by_name
 from pinchpoint.causes.signature import Candidate, fitting
+from pinchpoint.causes.signs import Diagnosed, what_to_do
 from pinchpoint.model import units
 from pinchpoint.model.causes import Sign
 from pinchpoint.model.limits import SATURATED
@@ -21,15 +22,18 @@ TELLING = 0.01  # share of softirq time worth a word
 HEADROOM = 0.8  # a thread less busy than this is ruled out
 
 
-def verdict(windows: Sequence[Window], rate_tps: float | None, connections: int) -> Verdict:
+def verdict(
+    windows: Sequence[Window], rate_tps: float | None, connections: int, device: Diagnosed | None = None
+) -> Verdict:
     """What limited the workload, from the window with the median rate; `rate_tps` is the plan, if there was one.
 
-    That is not the best and not the worst: one outlier does not speak for all.
+    `device` is asked what its user can set. The window is not the best and not the worst: one outlier does not speak
+    for all.
     """
     rates = [window.transactions_per_s or window.goodput_bps for window in windows]
     window = windows[rates.index(median_low(rates))]
     first = next(fitting(_candidates(window, rate_tps, connections)))
-    limit, lines = first.cause.limit, tuple(_evidence(window))
+    limit, lines = first.cause.limit, (*_evidence(window), *what_to_do(first.cause, device))
     return Verdict(limit, first.words, lines, _ruled_out(window, limit), (window.id,))
 
 
@@ -46,7 +50,8 @@ def source_ports(windows: Sequence[Window]) -> Verdict | None:
     hints = {result.hint for window in short for result in window.results if result.hint}
     told = fitting([Candidate(by_name("source-ports"), Sign.PORTLESS, failed, headline)])
     ids = tuple(window.id for window in short)
-    return next((Verdict(each.cause.limit, each.words, tuple(sorted(hints)), (), ids) for each in told), None)
+    lines = tuple(sorted(hints)) or what_to_do(by_name("source-ports"), None)
+    return next((Verdict(each.cause.limit, each.words, lines, (), ids) for each in told), None)
 
 
 def moved(window: Window) -> str:

@@ -1,6 +1,7 @@
 """What pinched a socket workload: each verdict from the figures that lead to it."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from socket_windows import cpu, failures, main_thread, measurement, pair, rate, trend
@@ -166,3 +167,13 @@ def test_threads_that_are_moved_share_all_the_cpus_that_were_watched():
     assert two.headline == "CPUs 0, 1 are full (98.0 %): server and client share them (server 70.0 %, client 60.0 %)"
     idle = verdict([moved_on(cpu(0, 0.9), cpu(1, 0.5), client=0.6, server=0.7)], None, 1)
     assert idle.limit is Limit.UNEXPLAINED
+
+
+def test_what_to_do_is_asked_of_the_device():
+    device = SimpleNamespace(advice=lambda cause, _: ["raise dut.cpus"] if cause == "full-switch" else [])
+    window = window_of(measurement(pair(client=0.3), seen=IDLE | MAIN_ON_1, threads=[main_thread(0.98)]))
+    lines = verdict([window], None, 1, device).evidence
+    assert lines[-1] == (
+        "what to do: another core, a faster datapath, or less work for each frame; on this device: raise dut.cpus"
+    )
+    assert not any("this device" in line for line in verdict([window], None, 1).evidence)

@@ -54,6 +54,8 @@ def test_a_pool_of_ports_gives_two_numbers_and_is_named():
     assert figures["sustained rate"].low == pytest.approx(72)
     assert result.verdict.limit is Pinch.LOCAL_PORTS
     assert result.verdict.headline == "burst: local ports; sustained: local ports, confirmed"
+    (advice,) = [line for line in result.verdict.evidence if line.startswith("what to do: ")]
+    assert "more local addresses or ports" in advice
     assert result.outcome is Outcome.MEASURED
 
 

@@ -8,6 +8,8 @@ from statistics import median
 from typing import ClassVar, Final
 
 from pinchpoint.causes.exhausted import exhausted
+from pinchpoint.causes.signs import what_to_do
+from pinchpoint.dut.registry import device_of
 from pinchpoint.engine.connections import Load
 from pinchpoint.host.priority import kept_off
 from pinchpoint.keys import kinds
@@ -168,7 +170,8 @@ class _Measured:
             limit, lines = Pinch.SEARCH_MAXIMUM, [f"no more than capacity.most = {self._asks.most:,} were tried"]
         elif not limited:
             ended = exhausted(self._limits, [self._failed[min(self._failed)].seen])
-            limit, lines = ended[0].cause.limit, [candidate.words for candidate in ended]
+            mended = what_to_do(ended[0].cause, device_of(self._bench.scenario))
+            limit, lines = ended[0].cause.limit, [*(candidate.words for candidate in ended), *mended]
         read_back = (f"limit as read back: {bound.resource}: {bound.source}" for bound in self._limits)
         return Verdict(limit, lines[0], (*lines, *read_back), (), ())
 

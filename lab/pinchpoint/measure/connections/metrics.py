@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from pinchpoint.causes.catalogue import UNEXPLAINED
 from pinchpoint.causes.signature import Candidate
+from pinchpoint.causes.signs import Diagnosed, what_to_do
 from pinchpoint.measure.connections.failing import LAPSES, Stage
 from pinchpoint.measure.connections.steady import ALL, CompletedRate
 from pinchpoint.model import units
@@ -259,9 +260,14 @@ class Ended:
 
 
 def verdict(
-    rate: Rate, ended: Ended, steady: CompletedRate | None, sustained: Sustained, bounds: Sequence[Bounds]
+    rate: Rate,
+    ended: Ended,
+    steady: CompletedRate | None,
+    sustained: Sustained,
+    bounds: Sequence[Bounds],
+    device: Diagnosed | None = None,
 ) -> Verdict:
-    """What ended the burst rate and the completed one, and what ends the sustained one."""
+    """What ended the burst rate and the completed one, and what ends the sustained one; `device` says what mends it."""
     lines = [f"burst: {candidate.words}" for candidate in ended.burst]
     lines += [ended.stage.words] if ended.stage and rate.status is RateStatus.LOSES_ALWAYS else []
     lines += [f"completed: {candidate.words}" for candidate in (steady.ended if steady else ())]
@@ -271,6 +277,9 @@ def verdict(
     for bound in bounds:
         carries = f", which sustains {units.per_second(bound.sustained_cps)}" if bound.sustained_cps else ""
         lines.append(f"limit as read back: {bound.resource}: {bound.source}{carries}")
+    decisive = [ended.burst, steady.ended if steady else (), sustained.exhausted]
+    causes = dict.fromkeys(candidates[0].cause for candidates in decisive if candidates)
+    lines += [line for cause in causes for line in what_to_do(cause, device)]
     limit, words = _of_burst(rate, ended.burst)
     if rate.status is RateStatus.LOSES_ALWAYS:
         where = f", at the {ended.stage.name}" if ended.stage else ""

@@ -13,6 +13,7 @@ from pinchpoint.causes.catalogue import UNEXPLAINED
 from pinchpoint.causes.exhausted import exhausted
 from pinchpoint.causes.signature import Candidate
 from pinchpoint.dut.device import Keys
+from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.services import Doubling
 from pinchpoint.engine.connections import LEAST_BYTES, MOST_ANSWER, MOST_ASKED, MOST_BYTES, Account, Load
 from pinchpoint.host.priority import kept_off
@@ -226,7 +227,7 @@ class _Measured:
         return replace(
             scenario_result(bench.scenario, bench.wall_s, self._opener.measurements),
             threads=self._trials[-1].threads if self._trials else (),
-            verdict=figures.verdict(rates[0], ended, steady, sustained, self._limits),
+            verdict=figures.verdict(rates[0], ended, steady, sustained, self._limits, device_of(bench.scenario)),
             traffic_s=self._opener.traffic_s,
             warnings=(
                 *_warnings(rates, asks),

@@ -391,7 +391,7 @@ def summary(scenario: Scenario, ends: Ends, measurements: Sequence[Measurement],
     rates = [measurement.metrics[0].value for measurement in judged]
     limit = judged[rates.index(median_low(rates))] if judged else None
     if read:
-        pinched: Verdict | None = verdict(read, workload.rate_tps, workload.connections)
+        pinched: Verdict | None = verdict(read, workload.rate_tps, workload.connections, device_of(scenario))
     else:
         pinched = source_ports([window_of(measurement) for measurement in measurements])
     # Why nothing can be said, in the words of the last window; a generator at its limit gives no rate of the DUT.
