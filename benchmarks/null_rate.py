@@ -70,7 +70,7 @@ def contests(core: int, folder: Path, seconds: float) -> list[Contest]:
                     "64 B, 65,536 five-tuples, stamped, into net_null, one core",
                     "pinchpoint",
                     "testpmd flowgen",
-                    (Aim("ratio", 1.3),),
+                    (Aim("ratio", 1.6),),
                 ),
             ),
             pages,

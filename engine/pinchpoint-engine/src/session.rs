@@ -352,7 +352,8 @@ impl Session {
         let ports = std::mem::take(&mut open.ports);
         // What others stamp is stamped by the system's time of day.
         let is_stamped = |port: &KnownPort| port.stamps != Stamps::Engine;
-        let clock = if request.wall_clock || open.known.ports.iter().any(is_stamped) {
+        let is_wall = request.wall_clock || open.known.ports.iter().any(is_stamped);
+        let clock = if is_wall {
             Clock::wall()
         } else {
             self.clock.clone()
@@ -383,6 +384,7 @@ impl Session {
             running,
             live,
             clock,
+            is_wall,
             begun,
             one_queue,
             sample_interval,
@@ -433,8 +435,11 @@ impl Session {
             return Ok(());
         };
         let reply = match (trial.running.join(), &mut self.open) {
-            (Some((ports, Ok(outcome))), Some(open)) => {
+            (Some((ports, Ok(mut outcome))), Some(open)) => {
                 open.ports = ports;
+                let set = trial.is_wall.then(|| trial.clock.was_set()).flatten();
+                let why = set.map(|by| format!("the system's time of day was set by {by:?} meanwhile"));
+                outcome.failure = outcome.failure.or(why);
                 let cache_lines = report::cache_lines_after(trial.cache_lines, &mut self.widest);
                 let capture = trial.capture;
                 let beside = Beside {

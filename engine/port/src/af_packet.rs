@@ -357,13 +357,14 @@ impl Port for AfPacketPort {
     }
 
     fn failure(&mut self) -> Option<String> {
-        if let Receiver::Ring(ring) = &self.receiver
-            && ring.unstamped() > 0
-        {
-            let (interface, frames) = (&self.interface, ring.unstamped());
-            return Some(format!(
-                "{frames} frames came without {interface}'s time stamp"
-            ));
+        if let Receiver::Ring(ring) = &mut self.receiver {
+            let frames = ring.take_unstamped();
+            if frames > 0 {
+                let interface = &self.interface;
+                return Some(format!(
+                    "{frames} frames came without {interface}'s time stamp"
+                ));
+            }
         }
         match self.receiver.socket().state(self.index) {
             State::Gone => Some(format!("interface {} is gone", self.interface)),

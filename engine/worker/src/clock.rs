@@ -9,6 +9,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// How long two cores compare their counters; the kernel's own check of this
 /// kind (`check_tsc_warp`) takes as long.
 const COMPARING: Duration = Duration::from_millis(2);
+/// What two readings of a time of day that nobody set may differ by, on a busy core.
+const SET: Duration = Duration::from_micros(50);
 /// How often both of the system's clocks are read for one pair of times.
 const WALL_READINGS: usize = 16;
 /// A core that does not get its turn within this is left uncompared.
@@ -96,6 +98,14 @@ impl Clock {
             }
             _ => self.clone(),
         }
+    }
+
+    /// By how much the system's time of day has been set since this clock, a
+    /// [`wall`](Self::wall), was made; none if it was not.
+    pub fn was_set(&self) -> Option<Duration> {
+        let (then, now) = (self.now_ns(), Self::wall().now_ns());
+        let by = Duration::from_nanos(then.abs_diff(now));
+        (by > SET).then_some(by)
     }
 
     /// Now, in nanoseconds.

@@ -21,7 +21,7 @@ _SSH = re.compile(r'"sshd?(-session)?"')
 _NOT_THERE = "ip link show; if a run that was killed had it: pinchpoint clean"
 _COMES_BACK = "kernel"  # the protocol of routes that follow from an address
 STAMP_ALL = "1"
-_RX_FILTER = re.compile(r"rx_filter (?P<filter>\d+)")
+_RX_FILTER = re.compile(r"current settings:.*?rx_filter (?P<filter>\d+)", re.DOTALL)
 _OFFLOAD = re.compile(r"^([a-z-]+): (on|off)( \[fixed\])?", re.MULTILINE)
 # As `ethtool -k` names them, and as `-K` takes them. Segmentation needs checksums, so it comes later.
 _OFFLOADS: Final = {

@@ -24,7 +24,7 @@ def undo(journal: Path, host: Host) -> bool:
     bench_id, folder = journal.stem, journal.parent
     try:
         end_marked(host, bench_id)
-        resources, is_whole = _present(journal)
+        (resources, is_whole), are_home = _present(journal), True
         for lent in reversed([resource for resource in resources if resource["kind"] == "lent_interface"]):
             before = (lent["mtu_before"], lent["was_up"], lent["addresses"], lent.get("steering", ""))
             also = (
@@ -34,9 +34,14 @@ def undo(journal: Path, host: Host) -> bool:
                 lent.get("stamped_before", ""),
             )
             state = interfaces.State(*before, *also)
-            interfaces.give_back(host, lent["interface"], lent["netns"], lent["name"], state)
-            _removed(journal, lent)
+            try:
+                interfaces.give_back(host, lent["interface"], lent["netns"], lent["name"], state)
+            except PinchpointError:
+                are_home = False  # the others go home nevertheless
+            else:
+                _removed(journal, lent)
         # A damaged line may have lent an interface to a namespace, which would take it with it.
+        is_whole = is_whole and are_home
         for name in names_in(host, NAMESPACES) if is_whole else ():
             if name.startswith(f"pp-{bench_id}-"):
                 host.run(["ip", "netns", "del", name])

@@ -209,6 +209,8 @@ def key_of(scenario: Scenario, engine_version: str, host: Host) -> str:
     """What the generator's ceiling depends on, in words: two scenarios with the same key have the same one."""
     machine, backends = facts.host_facts(host), _backends(scenario, host)
     where = f", on {scenario.site.address}" if scenario.site.address else ""
+    clock = scenario.engine.latency_clock
+    backends += "" if clock == "engine" else f" timed by the {clock}"
     ports = ", ".join(f"{port.name} {port.ring} x {port.queues}" for port in scenario.ports)
     parts = (
         f"{backends} towards {scenario.dut.kind} {scenario.dut.io}: {ports}",

@@ -190,6 +190,28 @@ def test_an_interface_goes_home_before_its_namespace_ends_with_the_lease(tmp_pat
     assert machine.changes == [*GIVEN_BACK, "ip netns del pp-b1-dut", "folder", "journal"]
 
 
+def test_an_interface_that_cannot_be_made_what_it_was_keeps_no_other_from_home(tmp_path):
+    lent = {"kind": "lent_interface", "netns": "pp-b1-dut", "mtu": 1500, "mtu_before": 1400, "was_up": True}
+    first = lent | {"interface": "eth0", "name": "right", "addresses": []}
+    second = lent | {"interface": "eth1", "name": "left", "addresses": [], "stamped_before": "0"}
+    journal = tmp_path / "b1.journal"
+    journal.write_text("".join(json.dumps({"op": "create", "resource": each}) + "\n" for each in (first, second)))
+    machine, run = Machine(LINK), Machine.run
+
+    def refusing(argv, *_, **__):
+        if argv[0] == "hwstamp_ctl":
+            raise CommandFailed(argv, "SIOCSHWTSTAMP failed: Network is down")
+        return run(machine, argv)
+
+    machine.run = refusing
+    machine.exists = lambda path: True
+    machine.read = lambda path: ""
+    assert not lease.undo(journal, machine)
+    assert machine.changes[-1] == "ip link set dev eth0 promisc off mtu 1400 up"
+    assert not any("netns del" in line for line in machine.changes), "the one that is not home would go with it"
+    assert journal.exists()
+
+
 def test_packets_are_steered_as_before_once_it_is_given_back():
     machine = Machine(LINK, routes=[CONNECTED])
     machine.files[STEERING] = "0\n"

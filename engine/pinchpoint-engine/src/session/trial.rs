@@ -16,6 +16,8 @@ pub(super) struct Trial {
     pub(super) running: Running,
     pub(super) live: Arc<Live>,
     pub(super) clock: Clock,
+    /// Whether that is the system's time of day, which may be set meanwhile.
+    pub(super) is_wall: bool,
     pub(super) begun: Instant,
     /// Whether every port has one queue, so that a frame that is overtaken is late or lost.
     pub(super) one_queue: bool,

@@ -281,9 +281,9 @@ impl RingReceiver {
         self.stamps
     }
 
-    /// Frames without the time stamp of the NIC that was asked for.
-    pub(super) fn unstamped(&self) -> u64 {
-        self.unstamped
+    /// Frames without the time stamp of the NIC that was asked for, since the last call.
+    pub(super) fn take_unstamped(&mut self) -> u64 {
+        std::mem::take(&mut self.unstamped)
     }
 
     #[inline(always)]

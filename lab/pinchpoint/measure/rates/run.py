@@ -39,11 +39,11 @@ from pinchpoint.search.slices import slice_s
 from pinchpoint.stats.estimate import receive_rate
 
 _CLOCKS: Final = {"kernel": "kernel", "nic": "NIC"}
-_APART: Final = "which are further apart than engine.clock_error_us says"
-_EARLY: Final = {
-    "engine": f"by the clocks of two hosts, {_APART}",
+_FURTHER: Final = "which are further apart than engine.clock_error_us says"
+_APART: Final = {
+    "engine": f"by the clocks of two hosts, {_FURTHER}",
     "kernel": "by the system's clock, which was set meanwhile or is that of two hosts",
-    "nic": f"by the clocks of a NIC and its host, {_APART}",
+    "nic": f"by the clocks of a NIC and its host, {_FURTHER}",
 }
 """What a frame says that arrives before it was sent, by who says when it arrives."""
 LATENCY_REPEATS = 1.5  # trials made for each latency, for estimates
@@ -269,8 +269,8 @@ def _latency(share: float, search: _RateSearch, session: Session) -> LatencyPoin
 
     repeats = min(MOST_LATENCY_REPEATS, scenario.search.max_repeats)
     trial = until_valid(partial(session.trial, phase), asked(scenario, Rates).duration_s, load_fps, repeats)
-    latency = None if _early_ns(trial, scenario.engine) else trial.latency
-    note = "; ".join(_notes(trial, is_apart, scenario.engine))
+    disproved = _disproved(trial, scenario)
+    latency, note = None if disproved else trial.latency, "; ".join(_notes(trial, is_apart, disproved, scenario.engine))
     loopback = trial.witness.loopback if scenario.engine.latency_clock == "engine" else None  # no part of it
     seen = loopback, core_distance_ns(trial), trial.validity, trial.round_trip
     return LatencyPoint(share, load_fps, trial.id, latency, note, *seen)
@@ -284,14 +284,19 @@ def _comes_back(scenario: Scenario) -> bool:
     return len(senders) == 1 and senders.isdisjoint(receivers)
 
 
-def _early_ns(trial: Trial, engine: Engine) -> float:
-    """By how much a frame was received before it was sent; 0 if the stated error of the clocks allows that."""
-    error_ns = 1e3 * (engine.clock_error_us or 0)
-    latencies = [stream.latency for stream in trial.streams if stream.latency]
-    return max((-latency.min_ns for latency in latencies if latency.min_ns < -error_ns), default=0)
+def _disproved(trial: Trial, scenario: Scenario) -> str:
+    """What shows that the clocks of a latency are further apart than is said; empty where nothing does."""
+    engine, least = scenario.engine, [stream.latency.min_ns for stream in trial.streams if stream.latency]
+    early_ns, late_ns = -min(least, default=0), max(least, default=0)
+    if early_ns > 1e3 * (engine.clock_error_us or 0):
+        return f"a frame was received {units.nanoseconds(early_ns)} before it was sent, {_APART[engine.latency_clock]}"
+    if late_ns > 1e9 * (trial.duration_s + scenario.search.drain_s):
+        took = f"all frames were received {units.nanoseconds(late_ns)} or more after they were sent"
+        return f"{took}, longer than the trial, {_APART[engine.latency_clock]}"
+    return ""
 
 
-def _notes(trial: Trial, is_apart: bool, engine: Engine) -> Iterator[str]:
+def _notes(trial: Trial, is_apart: bool, disproved: str, engine: Engine) -> Iterator[str]:
     """Why there is no latency, or what to mind. `is_apart`: two engines without a common clock."""
     if round_trip := trial.round_trip:
         times = f"p50 {units.nanoseconds(round_trip.p50_ns)}, p99 {units.nanoseconds(round_trip.p99_ns)}"
@@ -300,13 +305,13 @@ def _notes(trial: Trial, is_apart: bool, engine: Engine) -> Iterator[str]:
         yield "nothing came back: the device must forward both ways"
     if trial.validity is not TrialValidity.VALID:
         yield f"{trial.validity.value}: {trial.reason}"
-    elif early_ns := _early_ns(trial, engine):
-        yield f"a frame was received {units.nanoseconds(early_ns)} before it was sent, {_EARLY[engine.latency_clock]}"
+    elif disproved:
+        yield disproved
     elif trial.latency and trial.latency.clock_error_ns is not None:
         yield f"each time may be wrong by {units.nanoseconds(trial.latency.clock_error_ns)}: clocks of two hosts"
     elif trial.lost:
         yield f"lost {units.loss(trial.loss_ratio)} of its frames"
-    if trial.latency and engine.latency_clock != "engine" and not _early_ns(trial, engine):
+    if (trial.latency or trial.round_trip) and engine.latency_clock != "engine" and not disproved:
         within = f", to within {units.nanoseconds(1e3 * (engine.clock_error_us or 0))}" if engine.clock_error_us else ""
         yield f"arrivals by the {_CLOCKS[engine.latency_clock]}'s clock{within}"
     if is_apart and any(stream.received and not (stream.latency or stream.round_trip) for stream in trial.streams):
