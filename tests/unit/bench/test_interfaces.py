@@ -207,7 +207,7 @@ def test_an_interface_that_cannot_be_made_what_it_was_keeps_no_other_from_home(t
     machine.exists = lambda path: True
     machine.read = lambda path: ""
     assert not lease.undo(journal, machine)
-    assert machine.changes[-1] == "ip link set dev eth0 promisc off mtu 1400 up"
+    assert "ip link set dev eth0 promisc off mtu 1400 up" in machine.changes
     assert not any("netns del" in line for line in machine.changes), "the one that is not home would go with it"
     assert journal.exists()
 
