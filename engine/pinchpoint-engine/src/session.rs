@@ -438,7 +438,8 @@ impl Session {
             (Some((ports, Ok(mut outcome))), Some(open)) => {
                 open.ports = ports;
                 let set = trial.is_wall.then(|| trial.clock.was_set()).flatten();
-                let why = set.map(|by| format!("the system's time of day was set by {by:?} meanwhile"));
+                let why =
+                    set.map(|by| format!("the system's time of day was set by {by:?} meanwhile"));
                 outcome.failure = outcome.failure.or(why);
                 let cache_lines = report::cache_lines_after(trial.cache_lines, &mut self.widest);
                 let capture = trial.capture;
