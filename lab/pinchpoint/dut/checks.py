@@ -72,11 +72,11 @@ def is_beside(port: Element, raw: RawScenario) -> bool:
 
 def backend(raw: RawScenario, key: str, dpdk: str) -> None:
     """The engine's ports are DPDK's where the device's are, with `dut.KEY` at `dpdk`; not so at a kernel interface."""
-    asked = raw.tables["engine"].get("backend", "auto")
-    if all(port.values.get("engine_interface") for port in raw.ports):
+    if raw.dut.get(key) != dpdk or all(port.values.get("engine_interface") for port in raw.ports):
         return
-    if raw.dut.get(key) == dpdk and asked != "auto":
-        raw.mismatch(("engine", "backend"), f'"auto" where dut.{key} is "{dpdk}"', asked)
+    for name, only in (("backend", "auto"), ("latency_clock", "engine")):
+        if (asked := raw.tables["engine"].get(name, only)) != only:
+            raw.mismatch(("engine", name), f'"{only}" where dut.{key} is "{dpdk}"', asked)
 
 
 def one_queue(raw: RawScenario, why: str) -> None:

@@ -19,7 +19,7 @@ Record = TypeVar("Record")
 
 
 def _nothing(*_: object) -> None:
-    """Nobody is told, nothing is halted."""
+    """Do nothing, where a loop has no listener and nothing to halt."""
 
 
 class Loop(Generic[Record]):
@@ -34,7 +34,7 @@ class Loop(Generic[Record]):
         ends: Callable[[Record], None] = _nothing,
         halt: Callable[[], None] = _nothing,
     ) -> None:
-        """Ids are `name` and a number that goes on where `recorded`, those of an interrupted run, end.
+        """Ids are `name` and a number, which continues after `recorded`, the records of an interrupted run.
 
         `begins` and `ends` announce a record, `keep` stores it, `halt` ends what runs.
         """

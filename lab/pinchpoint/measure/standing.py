@@ -1,4 +1,4 @@
-"""The live bench of a task: what builds it, who is told of it, where its results go."""
+"""The live bench of a task: building it, its listener, and where its results are stored."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

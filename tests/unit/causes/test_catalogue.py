@@ -52,7 +52,7 @@ def test_names_are_unique():
 
 
 def test_whatever_a_verdict_may_name_has_a_row():
-    """But for what is no cause: a search that ended at its highest load, and what nothing explains."""
+    """Two limits have no cause: the highest load of a search, and what stays unexplained."""
     assert set(Limit) - {cause.limit for cause in ROWS} == {Limit.SEARCH_MAXIMUM, Limit.UNEXPLAINED}
     assert set(OF_RESOURCE) == set(Resource)
 

@@ -5,23 +5,14 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import get_type_hints
 
+import balancers
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pinchpoint.engine.connections import Account, Handed, Load, PortCounts, Sample, Tuples, command, connect
-from pinchpoint.model.scenario import Backend, Closer, Mode, Range, Scheduler, Service, Transport
+from pinchpoint.model.scenario import Backend, Closer, Range, Transport
 
-SERVICE = Service(
-    address="10.0.0.100",
-    port=80,
-    scheduler=Scheduler.ROUND_ROBIN,
-    mode=Mode.DNAT,
-    clients=Range(0x0A000101, 4),
-    local=None,
-    client_port="clients",
-    server_port="servers",
-    backends=(Backend("10.1.0.1", 8080),),
-)
+SERVICE = replace(balancers.SERVICE, backends=(Backend("10.1.0.1", 8080),))
 LOAD = Load(100, 50.0, 1, 1.0)
 
 

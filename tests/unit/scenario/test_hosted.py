@@ -295,8 +295,8 @@ def test_packet_sockets_alone_are_timed_by_another_clock():
         ("af_packet", "right,stamps=kernel"),
     ]
     with pytest.raises(InputError) as caught:
-        planned_ends(parse(ON_LAB.format(datapath="dpdk"), "x.toml"), Local())
-    assert "engine.latency_clock = 'kernel' needs packet sockets, which do not reach port left" in str(caught.value)
+        parse(ON_LAB.format(datapath="dpdk"), "x.toml")
+    assert 'engine.latency_clock: expected "engine" where dut.datapath is "dpdk", found "kernel"' in str(caught.value)
 
 
 @pytest.mark.parametrize(

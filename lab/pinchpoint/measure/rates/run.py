@@ -45,7 +45,7 @@ _APART: Final = {
     "kernel": "by the system's clock, which was set meanwhile or is that of two hosts",
     "nic": f"by the clocks of a NIC and its host, {_FURTHER}",
 }
-"""What a frame says that arrives before it was sent, by who says when it arrives."""
+"""How a latency that cannot be true came about, by whose clock it is."""
 LATENCY_REPEATS = 1.5  # trials made for each latency, for estimates
 MOST_LATENCY_REPEATS = 3  # the last one is reported even if it is invalid, with a note
 AT_NDR = 0.02  # relative: trials this near to the NDR say what the device does at it
