@@ -36,7 +36,7 @@ from pinchpoint.measure.connections.run import STEADY
 from pinchpoint.measure.connections.steady import settled
 from pinchpoint.measure.kernel_ends import kernel_ends
 from pinchpoint.measure.registry import measure_of
-from pinchpoint.measure.served import Opener
+from pinchpoint.measure.served import Opener, ends_of
 from pinchpoint.measure.standing import Listener, Standing, Task, standing_bench
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.measurement import Measurement
@@ -115,8 +115,8 @@ def ours(kind: str, seconds: float, _bench: object) -> Sample:
 def one_load(kind: str, _bench: object) -> Sample:
     """Of a load that any balancer carries, what is completed. Raises RuntimeError where nothing is."""
     load = Load(round(SMOKE_CPS * SMOKE_S), SMOKE_CPS, requests=1, timeout_s=1.0, is_sampled=True)
-    with standing(scenario(kind, SMOKE_S)) as bench:
-        opener = Opener(bench, lambda _: ())
+    with standing(scenario(kind, SMOKE_S)) as bench, ends_of(bench) as ends:
+        opener = Opener(ends, lambda _: ())
         opened = opener.valid("smoke", load)
         completed = settled(opener.balancer.limits(), opened)
     if completed is None or not completed.completed_cps:

@@ -63,7 +63,8 @@ def overloaded(wanted, connections, timeout_s=2.0):
     with standing(wanted) as bench:
         live = bench.live
         before = counted(live)
-        client = ends_of(bench).connect(Load(connections, 200.0, 2, timeout_s)).client
+        with ends_of(bench) as ends:
+            client = ends.connect(Load(connections, 200.0, 2, timeout_s)).client
         return before, counted(live), {limit.resource: limit for limit in live.balancer().limits()}, client
 
 

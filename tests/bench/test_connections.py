@@ -8,7 +8,7 @@ from serving_tools import served, serving, standing
 
 from pinchpoint.dut.nft.tracking import TABLE
 from pinchpoint.engine.connections import Load
-from pinchpoint.measure.served import Opener
+from pinchpoint.measure.served import Opener, ends_of
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.scenario import parse
 
@@ -103,8 +103,8 @@ def a_limit_is_lowered(bench):
     ],
 )
 def test_a_load_of_a_device_that_was_interfered_with_is_unusable_and_says_why(kind, interferes, words):
-    with standing(parse(served(kind, measure="connections"), "served.toml")) as bench:
-        opener, load = Opener(bench, lambda opened: ()), Load(50, 200.0, 1, 2.0)
+    with standing(parse(served(kind, measure="connections"), "served.toml")) as bench, ends_of(bench) as ends:
+        opener, load = Opener(ends, lambda opened: ()), Load(50, 200.0, 1, 2.0)
         before = opener.open("search", load).judged
         interferes(bench)
         after = opener.open("search", load).judged

@@ -11,12 +11,13 @@ from serving_tools import served
 from pinchpoint.dut import registry
 from pinchpoint.dut.proxy_live import REUSED_S
 from pinchpoint.dut.setup import prepare
-from pinchpoint.engine.connections import Load, command, connect
+from pinchpoint.engine.connections import Load
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.processes import alive
-from pinchpoint.measure.standing import Listener, standing_bench
+from pinchpoint.measure.served import ends_of
+from pinchpoint.measure.standing import Listener, Standing, Task, standing_bench
 from pinchpoint.measure.verify.judged import checks
 from pinchpoint.model.limits import Resource
 from pinchpoint.model.scenario import Change
@@ -35,21 +36,18 @@ NO_PORT = {  # the counter that rises where no local port is free
 }
 
 
-class Standing:
+class Proxy:
     """A proxy that stands, with what opens connections through it."""
 
-    def __init__(self, wanted, setup, live, pids):
-        self.wanted, self.setup, self.live, self.pids = wanted, setup, live, pids
+    def __init__(self, bench, ends, pids):
+        self.wanted, self.live, self.pids, self._ends = bench.scenario, bench.live, pids, ends
 
     def opens(self, count, timeout_s=20.0):
         """What became of `count` connections, and what was counted meanwhile."""
-        load = Load(count, 100.0, 1, timeout_s)
-        ends = [self.setup.bench.attachment(n, port).word for n, port in enumerate(self.wanted.ports)]
-        argv = command([find_engine(Local())], (0,), ends, self.wanted.service, load)
         bracket = Bracket(self.live.collectors())
         assert bracket.cannot == {}
         bracket.open()
-        account = connect(Local(), argv, self.setup.places.environment, load)
+        account = self._ends.connect(Load(count, 100.0, 1, timeout_s))
         return account.client, bracket.close().flat()
 
 
@@ -60,7 +58,9 @@ def standing(kind, scheduler="round-robin", local="10.1.0.240", more="", dut="")
     setup = prepare(wanted, Machines(Local()))
     with standing_bench(setup, Listener()), closing(setup.bench.open()) as live:
         pids = [live.pid, *(int(task.split("/")[2]) for task in live.tasks())]
-        yield Standing(wanted, setup, live, pids)
+        bench = Standing(setup, live, [find_engine(Local())], Task(), time.monotonic())
+        with ends_of(bench) as ends:
+            yield Proxy(bench, ends, pids)
     assert alive(Local(), pids) == [], "also those without the mark of the bench in their environment"
 
 

@@ -3,14 +3,15 @@
 import pytest
 from serving_tools import FULL_NAT, served, standing
 
-from pinchpoint.engine.connections import Dpdk, Load, command, connect
-from pinchpoint.host.local import Local
+from pinchpoint.engine.connections import Load
+from pinchpoint.measure.served import ends_of
 from pinchpoint.measure.verify.run import measure_verify
 from pinchpoint.model.limits import Resource
 from pinchpoint.model.result import Outcome
 from pinchpoint.scenario import parse
 
 pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.tier2("measure:verify")]
+JOINING = 1  # the connection that joins the rings
 SERVICE = FULL_NAT + 'local_ports = "1025-2024"\nmax_connections = 1000\nclosed_s = 1'
 
 
@@ -60,17 +61,19 @@ def test_a_local_port_that_is_given_to_two_open_connections_is_named():
 
 def test_its_limits_are_read_back_and_a_flush_empties_its_table():
     with reference() as bench:
-        setup, live, load = bench.setup, bench.live, Load(90, 200.0, 1, 20.0)
-        ends = [setup.bench.attachment(number, port).word for number, port in enumerate(bench.scenario.ports)]
-        dpdk = Dpdk(setup.engine.eal_args, 1024)
-        argv = command(bench.engine, (0,), ends, bench.scenario.service, load, dpdk)
-        told = connect(Local(), argv, setup.places.environment, load).client
+        live = bench.live
+        with ends_of(bench) as ends:
+            loads = [ends.connect(Load(90, 200.0, 1, 20.0)).client for _ in range(2)]
         balancer = live.balancer()
         limits = {limit.resource: (limit.size, limit.held_s) for limit in balancer.limits()}
         balancer.flush()
         left, seen = balancer.tracked(), live.collectors()[0].snapshot().counters
     places = {Resource.TABLE: (1000, 1.0), Resource.LOCAL_PORTS: (3 * 4 * 1000, 1.0)}
     assert limits == {**places, Resource.WORKER: (None, None)}
-    assert (told.completed, left) == (90, 0)
+    assert ([load.completed for load in loads], left) == ([90, 90], 0)
     known = ("expired_opening", "expired_established", "expired_closed", "replaced", "flushed")
-    assert seen["reference/connections/created"] == 90 == sum(seen[f"reference/connections/{name}"] for name in known)
+    assert (
+        seen["reference/connections/created"]
+        == JOINING + 180
+        == sum(seen[f"reference/connections/{name}"] for name in known)
+    )

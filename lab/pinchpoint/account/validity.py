@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
+from pinchpoint.account.connections import contradiction
 from pinchpoint.account.cpus import STOLEN, taken
 from pinchpoint.account.overload import is_overload, paused
 from pinchpoint.account.windows import Window, together
@@ -245,6 +246,8 @@ def judge_load(seen: Seen, rules: Validity, changed: str = "") -> LoadJudgement:
     where its core was busy, and else nobody's: the host gave the core to others. `changed`: of the device, meanwhile.
     """
     judged = _of_load(seen, rules)
+    if wrong := contradiction(seen.account):
+        return replace(judged, validity=TrialValidity.COUNTER_MISMATCH, reason=wrong)
     return replace(judged, validity=TrialValidity.CHANGED, reason=changed) if changed else judged
 
 

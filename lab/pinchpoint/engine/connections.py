@@ -1,40 +1,28 @@
-"""Connections over frames: the engine's command `connect`, its account and its samples (docs/engine.md)."""
+"""Connections over frames: what the engine is asked for, its account and its samples (protocol/README.md)."""
 
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
-from pinchpoint.host.interface import CommandFailed, Environment, Host
-from pinchpoint.host.processes import end_processes
+from pinchpoint.engine.streams import Message, Part, Status
 from pinchpoint.model.errors import EngineError
 from pinchpoint.model.scenario import DIRECT_MAC, Closer, Established, Range, Segment, Service, Stream, Transport
 
-SPARE_S = 30.0  # for the start of the engine, its links, and a host that is busy
-RING = 4096
-RETRY = "500ms:100"  # of a SYN that is not answered, until the connection has timed out
-LINK_S = 20.0  # a switch looks for a vhost server about once a second
+SPARE_S = 30.0  # for links that come up, and a host that is busy
+RING = 4096  # frames, of ports that are no rings of a device
 SAMPLED_S = 0.1
 LEAST_BYTES, MOST_BYTES = 64, 1440  # of a request and an answer: what they say, one segment of either family
 MOST_ANSWER = 1 << 20  # bytes, in segments of `MOST_BYTES`, which are sent again where they are lost
 MOST_ASKED = 61_438  # bytes of all requests of a connection: its sequence numbers tell it from others
 ASKED_S = 2.0  # until a kernel asks once more where a backend is that was not there before (arp(7), retrans_time)
 CHECKS = 3  # of each backend by the balancer, before the first connection is due
-_GRACE_S = 2.0  # between SIGTERM, at which the engine prints its account, and SIGKILL
-_SAMPLE = b'{"type":"sample"'
 _DATAGRAMS = "udp"  # the kind of work that is one request and its answer
 # How a connection may fail: fields of its client's account.
 _FAILURES = ("refused", "reset", "timed_out_connecting", "timed_out_answering", "timed_out_closing", "unfinished")
-
-
-@dataclass(frozen=True)
-class Dpdk:
-    """How the engine opens ports of DPDK."""
-
-    eal: Sequence[str]  # arguments of its environment layer
-    ring: int  # frames in a port's rings: a vhost-user port takes no more than it has
 
 
 @dataclass(frozen=True)
@@ -45,7 +33,7 @@ class Load:
     rate_cps: float
     requests: int
     timeout_s: float
-    work: str = "request"  # as `connect --work` has it: a kind, or several with weights
+    work: str = "request"  # a kind, or several with weights: `request:98,reset:2`
     hold_s: float = 0.0  # for which each is held open,
     hold_before: int = 0  # before this request, counted from 0
     ramp_s: float = 0.0  # from 0 to the rate
@@ -96,27 +84,36 @@ class Tuples:
         return ports
 
 
-class Times(msgspec.Struct, frozen=True):
+class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Base of what the engine says of a load, which runs store: a key that a run stored before has its default."""
+
+
+class Times(Kept, frozen=True):
     """Since a connection was due, nanoseconds."""
 
     count: int
     p50: int
     p99: int
     max: int
+    min: int = 0
+    mean: float = 0.0
+    p90: int = 0
+    p999: int = 0
 
 
-class Source(msgspec.Struct, frozen=True):
+class Source(Kept, frozen=True):
     """An address that backends saw."""
 
     address: str
     count: int
 
 
-class Sources(msgspec.Struct, frozen=True):
+class Sources(Kept, frozen=True):
     """Connections by the address that the backend saw; `others` came from addresses that are not listed."""
 
     listed: tuple[Source, ...]
     others: int
+    unlisted: int = 0  # addresses that are not listed, as far as they were counted one by one
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,7 +131,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     backends: tuple[int, ...]  # that answered, up to the last that did
 
 
-class Client(Counts, frozen=True, kw_only=True):
+class Client(Counts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What became of the connections: opened = completed + refused + reset + timed out + unfinished."""
 
     established: int
@@ -155,6 +152,10 @@ class Client(Counts, frozen=True, kw_only=True):
     goodput_bps: float | None = None  # from when the first connection was due until the last byte
     most_open: int = 0  # at the same time
     unsent: int = 0  # segments of connections under way that the port did not take
+    retransmitted: int = 0  # segments
+    early: int = 0  # segments that came before what they answer
+    stale: int = 0  # of an earlier connection of the tuple
+    late: int = 0  # of a connection that had ended
     reused: int | None = None  # whose backend saw the address and port of another open one; None: not looked at
     order: tuple[int | None, ...] | None = None  # backend by opening; None: no right first answer
 
@@ -164,7 +165,7 @@ class Client(Counts, frozen=True, kw_only=True):
         return {name.replace("_", " "): count for name in _FAILURES if (count := getattr(self, name))}
 
 
-class Others(msgspec.Struct, frozen=True):
+class Others(Kept, frozen=True):
     """Frames at one port that were no segments."""
 
     port: str
@@ -173,22 +174,40 @@ class Others(msgspec.Struct, frozen=True):
     malformed: int
     segments: int = 0  # of TCP, with right headers and checksums
     answered: int = 0  # questions where an address is
+    other: int = 0
 
 
-class Gaps(msgspec.Struct, frozen=True):
+class Gaps(Kept, frozen=True):
     """Times in which the engine's loop stood still against its will."""
 
     count: int = 0
     total_s: float = 0.0
     longest_s: float = 0.0
+    threshold_s: float = 0.0  # from which a pause is one; 0: a run stored before it was kept
 
 
-class PortCounts(msgspec.Struct, frozen=True):
+class Core(Kept, frozen=True):
+    """How the loop of one of the engine's cores ran."""
+
+    core: int
+    busy_share: float
+    gaps: Gaps
+    idle: str = ""  # what it does when nothing has arrived
+    elapsed_s: float = 0.0
+    away_share: float = 0.0  # of the time, given away because nothing came
+    longest_away_s: float = 0.0
+    turns: int = 0
+
+
+class PortCounts(Kept, frozen=True):
     """What one port counted."""
 
     name: str
     rx_missed: int | None = None  # frames that its receive ring had no place for; None: it does not say
     stats: dict[str, int] = msgspec.field(default_factory=dict)
+    mode: str = ""  # who drives it
+    down_s: float = 0.0  # for which it had no link
+    failure: str | None = None  # why it had none last
 
     @property
     def not_taken(self) -> int:
@@ -196,19 +215,29 @@ class PortCounts(msgspec.Struct, frozen=True):
         return self.stats.get("tx_no_buffers", 0) + self.stats.get("tx_ring_full", 0)
 
 
-class Backend(msgspec.Struct, frozen=True):
+class Backend(Kept, frozen=True):
     """What reached one backend."""
 
     syns: int
     requests: int
     retransmitted: int = 0  # segments of answers
     stamped: int = 0  # SYNs with a time stamp
+    fins: int = 0
+    closed: int = 0
+    resets: int = 0
+    toa: int = 0  # requests with a TOA option
+    down: int = 0  # segments that came while it was down
 
 
-class Server(msgspec.Struct, frozen=True):
-    """All backends, in the order of the command line."""
+class Server(Kept, frozen=True):
+    """All backends, in the service's order."""
 
     backends: tuple[Backend, ...]
+    elsewhere: int = 0  # segments for no backend
+    unacknowledged: int = 0  # of no connection
+    wrong_payload: int = 0
+    unsent: int = 0  # answers that the port did not take
+    sources: Sources = Sources((), 0)  # SYNs by the address that they came from
 
 
 class Sample(Counts, frozen=True, kw_only=True):
@@ -220,7 +249,7 @@ class Sample(Counts, frozen=True, kw_only=True):
     left: tuple[int, ...] = ()  # and by another one
 
 
-class Handed(msgspec.Struct, frozen=True):
+class Handed(Kept, frozen=True):
     """Segments that arrived at another core of the engine than that of their connection."""
 
     segments: int
@@ -228,7 +257,7 @@ class Handed(msgspec.Struct, frozen=True):
 
 
 class Account(msgspec.Struct, frozen=True):
-    """The last line that the command prints."""
+    """What became of all connections of a load, and how the engine ran meanwhile."""
 
     elapsed_s: float
     client: Client | None
@@ -241,6 +270,7 @@ class Account(msgspec.Struct, frozen=True):
     server: Server | None = None
     handed: Handed | None = None  # None: one core opened all connections
     samples: tuple[Sample, ...] = ()  # of a load that is sampled
+    cores: tuple[Core, ...] = ()  # of the engine; none in a run stored before they were kept
 
     @property
     def missed(self) -> int:
@@ -265,38 +295,169 @@ class Account(msgspec.Struct, frozen=True):
         return self.client
 
 
-def command(
-    engine: Sequence[str],
-    cores: Sequence[int],
-    ends: Sequence[str],
-    service: Service,
-    load: Load,
-    dpdk: Dpdk | None = None,
-) -> list[str]:
-    """The command line: the client behind the first of the ports `ends`, the backends behind the second.
+class Retry(Part, frozen=True):
+    """When a segment without an answer is sent again."""
 
-    `cores`: as many as the load can be divided among (`Load.divided`). `dpdk`: where the ports are DPDK's.
-    """
-    ring = str(dpdk.ring if dpdk else RING)
-    backends = [word for backend in service.backends for word in ("--backend", backend.end)]
-    ports = load.client_ports or service.client_ports
-    return [
-        *(*engine, "connect", *ends, "--to", service.end, "--clients", service.clients.as_addresses(), *backends),
-        *(("--direct-return", "--server-mac", DIRECT_MAC.format(0)) if service.is_direct else ()),
-        *("--rate", str(max(1, round(load.rate_cps))), "--count", str(load.connections)),
-        *("--requests", str(load.requests), "--timeout", f"{load.timeout_s}s", "--json"),
-        *("--cores", ",".join(map(str, load.divided(cores, service)))),
-        *("--request-size", str(load.request_bytes), "--answer-size", str(load.answer_bytes)),
-        *("--work", _DATAGRAMS if service.transport is Transport.UDP else load.work, "--ramp", f"{load.ramp_s}s"),
-        *(("--close", service.closes) if service.closes is not Closer.CLIENT else ()),
-        *(("--timestamps",) if service.timestamps else ()),
-        *(("--lead", f"{ASKED_S + CHECKS * service.health_s:.1f}s") if service.health_s is not None else ()),
-        *("--hold", f"{load.hold_s}s", "--hold-before", str(load.hold_before)),
-        *("--client-ports", f"{ports.first}-{ports.last}", *(["--one-isn"] if load.one_isn else [])),
-        *("--rx-ring", ring, "--tx-ring", ring, *(["--order"] if load.in_order else [])),
-        *(("--sample", f"{SAMPLED_S}s") if load.is_sampled else ()),
-        *(("--eal", " ".join(dpdk.eal), "--link-timeout", f"{LINK_S:g}s") if dpdk else ()),
-    ]
+    after_s: float
+    times: int
+
+
+class Outage(Part, frozen=True):
+    """A time at which a backend does not answer, since the first connection was due."""
+
+    backend: int
+    from_s: float
+    until_s: float | None  # None: to the end
+    resets: bool  # it answers by resets; otherwise not at all
+
+
+RETRY = Retry(0.5, 100)  # of a SYN that is not answered, until the connection has timed out
+
+
+class ConnectionsRequest(Message, frozen=True, tag="connections"):
+    """One load of connections: the client behind the first of the ports, the backends behind the second."""
+
+    trial: str
+    ports: tuple[str, ...]
+    to: str  # address and port of the service, or ranges
+    clients: str
+    client_ports: str
+    backends: tuple[str, ...]
+    rate_cps: int
+    count: int
+    timeout_s: float
+    work: str
+    requests: int
+    request_bytes: int
+    answer_bytes: int
+    next_hop: str | None  # Ethernet or IP address to which frames go; None: that of the service
+    ramp_s: float
+    lead_s: float  # for which backends answer before the first connection is due
+    hold_s: float
+    hold_before: int
+    close: Literal["client", "backend"]
+    retry: Retry | None
+    late: bool  # whether connections are opened that are late
+    sequence: tuple[int, int] | None  # first numbers of the client and of the backends
+    seed: int
+    one_isn: bool
+    sample_interval_s: float | None
+    by_tuple: bool  # whether samples count who stays with the backend that its tuple had before
+    order: bool
+    direct_return: bool
+    timestamps: bool
+    mac: str | None  # None: that of the port
+    server_mac: str | None
+    down: tuple[Outage, ...]
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for NaN and infinity: JSON has neither."""
+        for name in ("timeout_s", "ramp_s", "lead_s", "hold_s", "sample_interval_s"):
+            value = getattr(self, name)
+            if value is not None and not math.isfinite(value):
+                raise ValueError(f"{name}: expected a finite number, got {value}")
+
+
+class ConnectionsSample(Message, frozen=True, tag="connections_sample"):
+    """Counts of the load that runs; not an account."""
+
+    trial: str
+    elapsed_s: float
+    opened: int
+    shortfall: int
+    established: int
+    answered: int
+    completed: int
+    refused: int
+    reset: int
+    timed_out_connecting: int
+    timed_out_answering: int
+    timed_out_closing: int
+    wrong_backend: int
+    backends: tuple[int, ...]
+    kept: tuple[int, ...]
+    left: tuple[int, ...]
+    down: tuple[int, ...]
+
+    def counts(self) -> Sample:
+        """As they are kept."""
+        return msgspec.convert(self, Sample, from_attributes=True)
+
+
+_SHARED = sorted(set(Account.__struct_fields__) - {"samples", "cores"})
+
+
+class ConnectionsResult(Message, frozen=True, tag="connections_result"):
+    """The engine's account of one load."""
+
+    trial: str
+    status: Status
+    reason: str | None
+    core: int
+    idle: str
+    elapsed_s: float
+    busy_share: float
+    away_share: float
+    longest_away_s: float
+    turns: int
+    gaps: Gaps
+    ports: tuple[PortCounts, ...]
+    client: Client | None
+    next_hop: str | None
+    server: Server | None
+    others: tuple[Others, ...]
+    returned: int | None
+    handed: Handed | None
+    cores: tuple[Core, ...] | UnsetType = UNSET  # where there are several
+
+    def account(self, samples: Sequence[Sample] = ()) -> Account:
+        """As it is kept, with these samples."""
+        kept = Account(**{name: getattr(self, name) for name in _SHARED})
+        own = self.cores or (msgspec.convert(self, Core, from_attributes=True),)
+        return msgspec.structs.replace(kept, samples=tuple(samples), cores=own)
+
+
+def request(trial: str, ports: tuple[str, str], service: Service, load: Load) -> ConnectionsRequest:
+    """What the engine is asked for; `ports`: the client's, and that of the backends."""
+    client_ports = load.client_ports or service.client_ports
+    return ConnectionsRequest(
+        trial=trial,
+        ports=ports,
+        to=service.end,
+        clients=service.clients.as_addresses(),
+        client_ports=_ports(client_ports),
+        backends=tuple(backend.end for backend in service.backends),
+        next_hop=None,
+        retry=None,
+        late=False,
+        sequence=None,
+        seed=1,
+        by_tuple=False,
+        mac=None,
+        down=(),
+        rate_cps=max(1, round(load.rate_cps)),
+        count=load.connections,
+        timeout_s=load.timeout_s,
+        work=_DATAGRAMS if service.transport is Transport.UDP else load.work,
+        requests=load.requests,
+        request_bytes=load.request_bytes,
+        answer_bytes=load.answer_bytes,
+        ramp_s=load.ramp_s,
+        lead_s=0.0 if service.health_s is None else ASKED_S + CHECKS * service.health_s,
+        hold_s=load.hold_s,
+        hold_before=load.hold_before,
+        close="backend" if service.closes is Closer.BACKEND else "client",
+        one_isn=load.one_isn,
+        sample_interval_s=SAMPLED_S if load.is_sampled else None,
+        order=load.in_order,
+        direct_return=service.is_direct,
+        timestamps=service.timestamps,
+        server_mac=DIRECT_MAC.format(0) if service.is_direct else None,
+    )
+
+
+def _ports(ports: Range) -> str:
+    return f"{ports.first}-{ports.last}"
 
 
 def left(wanted: Established, client_ports: Range | None = None) -> Load:
@@ -304,119 +465,23 @@ def left(wanted: Established, client_ports: Range | None = None) -> Load:
     return Load(wanted.connections, wanted.rate_cps, 1, wanted.timeout_s, work="abandon", client_ports=client_ports)
 
 
-def standing(
-    engine: Sequence[str],
-    core: int,
-    ends: Sequence[str],
-    service: Service,
-    established: Established,
-    stream: Stream,
-    dpdk: Dpdk | None = None,
-) -> list[str]:
-    """The command line that leaves connections behind on which `stream`, of TCP, can be sent.
+def leaving(asked: ConnectionsRequest, wanted: Established, stream: Stream) -> ConnectionsRequest:
+    """The same, of connections on which `stream`, of TCP, can be sent afterwards.
 
     Connection number n has the n-th five-tuple of the stream, and its sequence numbers end where the stream's are.
     """
-    segment, ports = stream.segment or Segment(1, 1), stream.udp_src or service.client_ports
-    return [
-        *command(engine, [core], ends, service, left(established, ports), dpdk),
-        *("--late", "--retry", RETRY, "--sequence", f"{segment.seq - 1}:{segment.ack - 1}"),
-        *("--mac", stream.eth_src, "--server-mac", established.server_mac),
-    ]
+    segment = stream.segment or Segment(1, 1)
+    return msgspec.structs.replace(
+        asked,
+        client_ports=_ports(stream.udp_src) if stream.udp_src else asked.client_ports,
+        late=True,
+        retry=RETRY,
+        sequence=(segment.seq - 1, segment.ack - 1),
+        mac=stream.eth_src,
+        server_mac=wanted.server_mac,
+    )
 
 
-def connect(host: Host, argv: Sequence[str], environment: Environment, load: Load) -> Account:
-    """Open the connections and wait until each has ended. Raises EngineError."""
-    try:
-        said = host.run(argv, environment=environment, timeout_s=load.lasting_s + SPARE_S)
-    except CommandFailed as error:
-        raise EngineError(f"the engine opened no connections: {error.output}") from error
-    account = parse(said)
-    return msgspec.structs.replace(account, samples=tuple(_samples(said))) if load.is_sampled else account
-
-
-def parse(said: str) -> Account:
-    """The account in what the command printed. Raises EngineError."""
-    last = said.strip().rpartition("\n")[2]
-    try:
-        return msgspec.json.decode(last, type=Account)
-    except msgspec.MsgspecError as error:
-        raise EngineError(f"the engine's account cannot be read: {error}: {last[:200]}") from error
-
-
-def _samples(said: str) -> Iterator[Sample]:
-    """Those in what the command printed. Raises EngineError."""
-    return (_sample(line) for line in said.encode().splitlines() if line.startswith(_SAMPLE))
-
-
-def _sample(line: bytes) -> Sample:
-    try:
-        return msgspec.json.decode(line, type=Sample)
-    except msgspec.MsgspecError as error:
-        raise EngineError(f"a sample of the engine cannot be read: {error}: {line[:200]!r}") from error
-
-
-@dataclass(frozen=True)
-class Outage:
-    """A time at which a backend does not answer, since the first connection was due."""
-
-    backend: int
-    from_s: float
-    until_s: float
-    resets: bool  # it answers by resets; otherwise not at all
-
-    @property
-    def word(self) -> str:
-        """As the engine's command line has it."""
-        return f"{self.backend}@{self.from_s:.3f}s-{self.until_s:.3f}s" + (":reset" if self.resets else "")
-
-
-def options(by_tuple: bool, outages: Sequence[Outage]) -> list[str]:
-    """What follows the `command` of connections that are watched; `by_tuple`: where tuples come again."""
-    down = [word for outage in outages for word in ("--backend-down", outage.word)]
-    return ["--sample", f"{SAMPLED_S}s", *(["--by-tuple"] if by_tuple else []), *down]
-
-
-class Watched:
-    """An engine that opens connections. Its output goes to files of a folder that goes with the bench."""
-
-    def __init__(self, host: Host, argv: Sequence[str], environment: Environment, path: str) -> None:
-        self._host = host
-        self._output, self._errors = f"{path}.jsonl", f"{path}.log"
-        self._pid = host.spawn(argv, environment, self._output, self._errors)
-        self._has_ended, self._read, self._rest = False, 0, b""
-        self.samples: list[Sample] = []
-        self.began: float | None = None  # when the first connection was due, on the monotonic clock
-
-    def look(self) -> bool:
-        """Take in what was printed; returns whether it still runs. Raises EngineError."""
-        self._has_ended = self._has_ended or self._host.ended(self._pid)
-        with suppress(FileNotFoundError):
-            text = self._host.read_bytes(self._output, self._read)
-            self._read += len(text)
-            *lines, self._rest = (self._rest + text).split(b"\n")
-            for line in lines:
-                self._take(line)
-        return not self._has_ended
-
-    def _take(self, line: bytes) -> None:
-        if not line.startswith(_SAMPLE):
-            return
-        sample = _sample(line)
-        # A sample is read late, never early: the earliest start is the nearest to the truth.
-        began = time.monotonic() - sample.elapsed_s
-        self.began = began if self.began is None else min(began, self.began)
-        self.samples.append(sample)
-
-    def account(self) -> Account:
-        """The whole account, once it has ended. Raises EngineError."""
-        said = self._host.read(self._output)
-        if not said.strip().startswith("ready"):
-            raise EngineError(f"the engine opened no connections: {self._host.read(self._errors).strip()}")
-        return parse(said)
-
-    def end(self) -> None:
-        """End it if it runs. Raises BenchError if it cannot be ended."""
-        if not self._has_ended:
-            end_processes(self._host, [self._pid], _GRACE_S)
-            self._has_ended = self._host.ended(self._pid)
+def watched(asked: ConnectionsRequest, outages: Sequence[Outage], *, by_tuple: bool) -> ConnectionsRequest:
+    """The same, of connections that are watched; `by_tuple`: where tuples come again."""
+    return msgspec.structs.replace(asked, sample_interval_s=SAMPLED_S, by_tuple=by_tuple, down=tuple(outages))

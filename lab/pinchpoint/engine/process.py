@@ -19,6 +19,7 @@ from typing import Final, ParamSpec, TypedDict, TypeVar, Unpack
 import msgspec
 
 from pinchpoint.engine import protocol
+from pinchpoint.engine.connections import SPARE_S, ConnectionsRequest, ConnectionsResult, ConnectionsSample
 from pinchpoint.engine.instrument import EngineResult, Heard, TrialRequest
 from pinchpoint.engine.sockets import SocketsRequest, SocketsSample
 from pinchpoint.engine.trials import engine_result, run_message, sample_of
@@ -51,7 +52,7 @@ _SEE_LOG = "see engine.log in the run folder"
 _SAID_IN_THE_LOG: Final[tuple[protocol.ErrorCode, ...]] = ("port_open", "no_memory")
 _KINDS: Final[Mapping[str, type[EngineError]]] = {"link_down": LinkDownError, "no_memory": NoHugepagesError}
 EXPLAIN_MEMORY = "--log-level=lib.eal:debug"  # only at this level does DPDK say why it did not get a page
-Progress = protocol.Sample | SocketsSample
+Progress = protocol.Sample | SocketsSample | ConnectionsSample
 OnProgress = Callable[[Progress], None]
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -299,6 +300,8 @@ def _silent_s(message: protocol.FromLab) -> float:
     """
     if isinstance(message, SocketsRequest):
         return 0.0 if message.client is None else message.warm_up_s + message.duration_s
+    if isinstance(message, ConnectionsRequest):
+        return message.count / message.rate_cps + message.hold_s if message.sample_interval_s is None else 0.0
     return message.duration_s if isinstance(message, protocol.Run) and message.on_go is not True else 0.0
 
 
@@ -405,6 +408,18 @@ class ProcessInstrument(EngineProcess):
         """One trial put together by the caller, for streams that no scenario has; `heard` gets its samples."""
         with session_preferred():
             return self._ask(message, protocol.Result, self._longest_s(message), heard)
+
+    def connect(
+        self, request: ConnectionsRequest, lasting_s: float, heard: OnProgress = _pass_over
+    ) -> ConnectionsResult:
+        """One load of connections, which lasts no longer; `heard` gets its samples. Raises EngineError."""
+        with session_preferred():
+            longest_s = self._request.link_timeout_s + request.lead_s + lasting_s + SPARE_S
+            result = self._ask(request, ConnectionsResult, longest_s, heard)
+        self._may_be_late = False
+        if result.status == "aborted":
+            raise EngineError(f"the engine opened no more connections: {result.reason}", _SEE_LOG)
+        return result
 
     def _require_backends(self, hello: protocol.EngineHello) -> None:
         backends = {backend.name: backend for backend in hello.backends}

@@ -4,10 +4,11 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
+from pinchpoint.engine.connections import ConnectionsRequest, ConnectionsResult, ConnectionsSample
 from pinchpoint.engine.sockets import SocketsListening, SocketsRequest, SocketsResult, SocketsSample, SocketsServed
 from pinchpoint.engine.streams import Latency, Message, Part, Status, StreamRequest
 
-PROTOCOL_VERSION = 8
+PROTOCOL_VERSION = 9
 LONGEST_DRAIN = 10  # times drain_s: a drain is extended while frames of its trial still arrive
 
 BackendName = Literal["mem", "af_packet", "af_xdp", "xdp_live", "dpdk"]
@@ -264,7 +265,7 @@ class Bye(Message, frozen=True, tag="bye"):
 
 FromEngine = (
     EngineHello | Opened | Begun | Sent | Sample | Result | SocketsSample | SocketsResult | SocketsListening
-    | SocketsServed | Error | Bye
+    | SocketsServed | ConnectionsSample | ConnectionsResult | Error | Bye
 )  # fmt: skip
 
 
@@ -355,11 +356,11 @@ class Go(Message, frozen=True, tag="go"):
 
 
 class Stop(Message, frozen=True, tag="stop"):
-    """End the running trial early."""
+    """End the running trial or workload early."""
 
 
 class LabBye(Message, frozen=True, tag="bye"):
     """Close everything and exit."""
 
 
-FromLab = LabHello | Open | Run | Go | SocketsRequest | Stop | LabBye
+FromLab = LabHello | Open | Run | Go | SocketsRequest | ConnectionsRequest | Stop | LabBye

@@ -1,18 +1,16 @@
 """Measures that send frames: the engine of a bench that stands, opened for a session."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from pinchpoint.dut.setup import await_engine_pages
-from pinchpoint.engine import protocol
 from pinchpoint.engine.instrument import Instrument
 from pinchpoint.engine.multi_engine import End, JoinedInstrument, Reflector
-from pinchpoint.engine.process import ProcessInstrument, Start, find_engine
-from pinchpoint.host.interface import Host
+from pinchpoint.engine.process import Start, find_engine
 from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.served import established
 from pinchpoint.measure.session import Session
-from pinchpoint.measure.standing import Standing
+from pinchpoint.measure.standing import Standing, engine_process
 from pinchpoint.model.result import ScenarioResult
 
 
@@ -43,12 +41,6 @@ def opened(bench: Standing, instrument: Instrument) -> Iterator[None]:
         yield
     finally:
         instrument.close()
-
-
-def engine_process(bench: Standing, ports: protocol.Open, host: Host, command: Sequence[str]) -> ProcessInstrument:
-    """An engine of the bench, to be started on that host."""
-    environment = dict(bench.setup.places.environment)
-    return ProcessInstrument(ports, host, command=command, environment=environment, log=bench.task.engine_log)
 
 
 def _instrument_of(bench: Standing) -> Instrument:

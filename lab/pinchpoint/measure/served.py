@@ -7,19 +7,33 @@ was seen meanwhile.
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from itertools import count
 
 import msgspec
 
+from pinchpoint.account.connections import ledger_of
 from pinchpoint.account.validity import LoadJudgement, Seen, judge_load
 from pinchpoint.dut.device import Live
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.services import Balancer, await_forgotten
-from pinchpoint.engine import connections
-from pinchpoint.engine.connections import Account, Client, Dpdk, Load, Times, Tuples
+from pinchpoint.dut.setup import await_engine_pages
+from pinchpoint.engine import connections, protocol
+from pinchpoint.engine.connections import (
+    RING,
+    Account,
+    Client,
+    ConnectionsRequest,
+    ConnectionsSample,
+    Load,
+    Sample,
+    Times,
+    Tuples,
+)
+from pinchpoint.engine.process import ProcessInstrument, Progress
 from pinchpoint.measure.loop import loop_of
-from pinchpoint.measure.standing import Begun, Standing, Undoable
+from pinchpoint.measure.standing import Begun, Standing, Undoable, engine_process
 from pinchpoint.model import units
 from pinchpoint.model.errors import BenchError, EngineError, HostLostError, InputError
 from pinchpoint.model.limits import Limit, Resource, Wanted, too_few
@@ -31,50 +45,108 @@ TRIES = 3  # of one load
 POLL_S = 0.05  # between two looks at what a balancer remembers
 SETUP_S = 1.0  # around a load, for estimates: the flush, the engine's start, counters read twice
 HINT = 'measure = "verify" shows what the service does with each; more established.timeout_s, or fewer connections'
+_JOINING = Load(connections=1, rate_cps=1e3, requests=1, timeout_s=1.0)
 _HELD = (Resource.LOCAL_PORTS, Resource.TABLE, Resource.DESCRIPTORS)  # one place for each connection that stands
 
 
-@dataclass(frozen=True)
 class Ends:
-    """The engine's ends of a service on a bench that stands."""
+    """The engine's ends of a service on a bench that stands: one engine, whose ports stay open from load to load."""
 
-    bench: Standing
-    service: Service
-    words: tuple[str, str]  # the two ports, as its command line has them
-    cores: tuple[int, ...]  # CPUs of the engine, each with a queue of both
-    dpdk: Dpdk | None  # where they are ports of DPDK
+    def __init__(self, bench: Standing, service: Service) -> None:
+        """It opens nothing yet."""
+        self.bench, self.service = bench, service
+        self._ports = (service.client_port, service.server_port)
+        self._cpus = bench.scenario.engine.cpus[: _queues(bench, self._ports)]
+        self._instrument: ProcessInstrument | None = None
+        self._opened: tuple[int, ...] = ()  # its cores
+        self._loads = count(1)
 
-    def command(self, load: Load) -> list[str]:
-        """The command line that opens the connections of a load."""
-        return connections.command(self.bench.engine, self.cores, self.words, self.service, load, self.dpdk)
+    def request(self, load: Load) -> ConnectionsRequest:
+        """What the engine is asked for."""
+        trial = f"{self.bench.scenario.name}-{next(self._loads)}"
+        return connections.request(trial, self._ports, self.service, load)
 
-    def connect(self, load: Load, argv: Sequence[str] = ()) -> Account:
-        """Open them, by `argv` where that is another command, until each has ended. Raises EngineError."""
-        environment = self.bench.setup.places.environment
-        return connections.connect(self.bench.host, argv or self.command(load), environment, load)
+    def connect(
+        self,
+        load: Load,
+        request: ConnectionsRequest | None = None,
+        heard: Callable[[Sample], None] | None = None,
+    ) -> Account:
+        """Open the connections until each has ended; `heard` gets samples as they come. Raises EngineError.
+
+        `request`: what is asked for instead of `request(load)`.
+        """
+        samples = list[Sample]()
+
+        def took(progress: Progress) -> None:
+            if isinstance(progress, ConnectionsSample):
+                samples.append(progress.counts())
+                if heard is not None:
+                    heard(samples[-1])
+
+        instrument = self.prepare(load)
+        result = instrument.connect(request or self.request(load), load.lasting_s, took)
+        return result.account(samples)
+
+    def stop(self) -> None:
+        """End the load that runs; `connect` then returns its account."""
+        if self._instrument is not None:
+            self._instrument.stop()
+
+    def close(self) -> None:
+        """End the engine; may be called twice."""
+        instrument, self._instrument = self._instrument, None
+        if instrument is not None:
+            instrument.close()
+
+    def prepare(self, load: Load = _JOINING) -> ProcessInstrument:
+        """The engine on the cores that a load is divided among, started anew where it has others. Raises EngineError.
+
+        One connection that is in no account is opened where the ports are rings: a device answers nothing before those
+        have been joined.
+        """
+        cores = tuple(load.divided(self._cpus, self.service))
+        if self._instrument is not None and self._opened == cores:
+            return self._instrument
+        self.close()
+        opens = self._opens(cores)
+        self._instrument = instrument = engine_process(self.bench, opens, self.bench.host, self.bench.engine)
+        await_engine_pages(self.bench.setup)
+        self.bench.task.note_facts(instrument.open())
+        self._opened = cores
+        if opens.eal_args:
+            instrument.connect(self.request(_JOINING), _JOINING.lasting_s)
+        return instrument
+
+    def _opens(self, cores: tuple[int, ...]) -> protocol.Open:
+        """Each core has a queue of both ports."""
+        bench = self.bench.setup.engine
+        ring = min(port.ring for port in self.bench.scenario.ports) if bench.eal_args else RING
+        ports = [
+            msgspec.structs.replace(port, rx_ring=ring, tx_ring=ring, answers=())
+            for name in self._ports
+            for port in bench.ports
+            if port.name == name
+        ]
+        workers = [protocol.WorkerRequest(core, self._ports) for core in cores]
+        return msgspec.structs.replace(bench, ports=tuple(ports), workers=tuple(workers))
 
 
-def ends_of(bench: Standing) -> Ends:
-    """The ends of the scenario's service. Raises EngineError, or InputError where it has none.
+def _queues(bench: Standing, names: tuple[str, str]) -> int | None:
+    """Of each port of the engine; None: any number, as the kernel spreads frames over packet sockets."""
+    ports = {port.name: port for port in bench.scenario.ports}
+    backends = {port.backend for port in bench.setup.engine.ports if port.name in names}
+    return None if backends == {"af_packet"} else min(ports[name].queues for name in names)
 
-    One connection that is in no account is opened where they are rings: a device answers nothing before those have
-    been joined.
-    """
+
+@contextmanager
+def ends_of(bench: Standing) -> Iterator[Ends]:
+    """The ends of the scenario's service; their engine ends with the block. Raises InputError where it has none."""
     scenario, service = bench.scenario, bench.scenario.service
     if service is None:
         raise InputError(f"{scenario.path}: expected a [service]")
-    ports = {port.name: (number, port) for number, port in enumerate(scenario.ports)}
-    names = (service.client_port, service.server_port)
-    clients, servers = (bench.setup.bench.attachment(*ports[name]) for name in names)
-    cpus, is_spread = scenario.engine.cpus, {clients.backend, servers.backend} == {"af_packet"}
-    # The kernel spreads frames over any number of packet sockets; other ports have the queues that they have.
-    queues = len(cpus) if is_spread else min(ports[name][1].queues for name in names)
-    eal = bench.setup.engine.eal_args
-    dpdk = Dpdk(eal, min(port.ring for port in scenario.ports)) if eal else None
-    ends = Ends(bench, service, (clients.word, servers.word), cpus[:queues], dpdk)
-    if dpdk:
-        ends.connect(Load(connections=1, rate_cps=1e3, requests=1, timeout_s=1.0))
-    return ends
+    with closing(Ends(bench, service)) as ends:
+        yield ends
 
 
 def balancer_of(bench: Standing) -> Balancer:
@@ -218,12 +290,13 @@ def _traffic_s(load: Load) -> float:
 class Opener:
     """Opens loads on one bench, each begun with an empty table, and keeps each as it ends."""
 
-    def __init__(self, bench: Standing, figures: Callable[[Opened], tuple[Metric, ...]]) -> None:
+    def __init__(self, ends: Ends, figures: Callable[[Opened], tuple[Metric, ...]]) -> None:
         """`figures` are those of one load."""
-        self._bench, self._figures = bench, figures
-        self.balancer, self._ends = balancer_of(bench), ends_of(bench)
-        self._tuples = Tuples(self._ends.service.clients.count, self._ends.service.client_ports)
+        bench = ends.bench
+        self._bench, self._figures, self._ends, self.balancer = bench, figures, ends, balancer_of(bench)
+        self._tuples = Tuples(ends.service.clients.count, ends.service.client_ports)
         self._bracket, self._loop = bench.bracket(), loop_of(bench)
+        ends.prepare()
         bench.task.note_facts(bench.live.ready())
         self._beginning, self._is_watched = state_of(bench.live, self.balancer), True
         self.measurements = self._loop.records
@@ -267,6 +340,7 @@ class Opener:
     def _run(self, phase: str, load: Load) -> Measurement:
         scenario, lasted_s = self._bench.scenario, _traffic_s(load)
         begun = Begun(scenario, self._loop.begin(lasted_s + SETUP_S), self._loop.number)
+        self._ends.prepare(load)
         self.flushes.append(self._flushed())
         load = replace(load, client_ports=self._tuples.take(load.connections))
         with self._loop.observing(self._bracket):
@@ -277,7 +351,8 @@ class Opener:
         judged, flushed = judge_load(seen, scenario.validity, changed), self.flushes[-1]
         told = {"phase": phase, "load": load, "judged": judged, "flushed": flushed, "limits": limits, "engine": account}
         metrics, plain = self._figures(Opened(load, judged, seen)), msgspec.to_builtins(told)
-        return begun.ended(metrics, plain, observed, threads=seen.threads, judged=judged)
+        ledger = ledger_of(account.of_client(), judged.due)
+        return begun.ended(metrics, plain, observed, threads=seen.threads, judged=judged, ledger=ledger)
 
     def _looked_again(self) -> tuple[tuple[Limit, ...], str]:
         if not self._is_watched:
@@ -297,13 +372,15 @@ def established(bench: Standing, wanted: Established) -> Scenario:
     The engine that opened them has ended when this returns, and no end has closed one: a device knows them until
     its time-out. Raises BenchError where one of them was not established, EngineError.
     """
-    scenario, ends, balancer = bench.scenario, ends_of(bench), bench.live.balancer()
+    scenario, balancer = bench.scenario, bench.live.balancer()
     (stream,) = scenario.streams
-    argv = connections.standing(bench.engine, ends.cores[0], ends.words, ends.service, wanted, stream, ends.dpdk)
     bench.task.on_stoppable(Undoable())
     if balancer:
         require_places(balancer.limits(), wanted)
-    next_hop = next_hop_of(ends.connect(connections.left(wanted), argv), ends.service, wanted)
+    with ends_of(bench) as ends:
+        load = replace(connections.left(wanted), in_order=True)  # opened by one core, as frames are sent
+        leaving = connections.leaving(ends.request(connections.left(wanted)), wanted, stream)
+        next_hop = next_hop_of(ends.connect(load, leaving), ends.service, wanted)
     tracked = balancer.tracked() if balancer else None
     known = "" if tracked is None else f"; the device knows {tracked:,}"
     bench.task.note_facts({"established connections": f"{wanted.connections:,} opened{known}"})

@@ -12,13 +12,15 @@ from pinchpoint.account.validity import VALID, Judgement, LoadJudgement
 from pinchpoint.bench.builder import Builder
 from pinchpoint.dut.device import Live
 from pinchpoint.dut.setup import EngineEnd, Setup, collectors, witnesses
+from pinchpoint.engine import protocol
+from pinchpoint.engine.process import ProcessInstrument
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.host.priority import preferred
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import Ceiling, ScenarioResult
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.model.trial import ThreadLoad, Trial
+from pinchpoint.model.trial import Ledger, ThreadLoad, Trial
 from pinchpoint.observe.cpu import BenchProcesses, CpuTime
 from pinchpoint.observe.snapshot import Bracket, Collector
 
@@ -133,6 +135,7 @@ class Begun:
         *,
         threads: Sequence[ThreadLoad] = (),
         judged: Judgement | LoadJudgement = VALID,
+        ledger: Ledger | None = None,
     ) -> Measurement:
         """The whole measurement."""
         return Measurement(
@@ -148,6 +151,7 @@ class Begun:
             threads=tuple(threads),
             validity=judged.validity,
             reason=judged.reason,
+            ledger=ledger,
         )
 
 
@@ -201,6 +205,12 @@ class Standing:
         """
         times = CpuTime(self.host, tuple(sorted(set(cpus))))
         return BenchProcesses(self.host, self.setup.places.bench_id), times
+
+
+def engine_process(bench: Standing, ports: protocol.Open, host: Host, command: Sequence[str]) -> ProcessInstrument:
+    """An engine of the bench, to be started on that host."""
+    environment = dict(bench.setup.places.environment)
+    return ProcessInstrument(ports, host, command=command, environment=environment, log=bench.task.engine_log)
 
 
 @contextmanager

@@ -24,8 +24,8 @@ from pinchpoint.engine.process import ProcessInstrument, Progress
 from pinchpoint.engine.streams import FieldProgram, Increment, Op, StreamRequest, stream_request
 from pinchpoint.engine.trials import run_message
 from pinchpoint.host.interface import TICKS_PER_S
-from pinchpoint.measure.frames import engine_process, opened
-from pinchpoint.measure.standing import Standing
+from pinchpoint.measure.frames import opened
+from pinchpoint.measure.standing import Standing, engine_process
 from pinchpoint.model import units
 from pinchpoint.model.addresses import number as number_of
 from pinchpoint.model.errors import EngineError, LinkDownError

@@ -19,7 +19,7 @@ from typing import Final, Protocol, Self
 
 from pinchpoint.model import units
 from pinchpoint.model.causes import Suspicion
-from pinchpoint.model.trial import ThreadLoad, TrialValidity
+from pinchpoint.model.trial import Ledger, ThreadLoad, TrialValidity
 
 CONFIDENCE: Final = 0.95
 """Of intervals, unless a scenario asks for another (search.confidence): the convention of the field."""
@@ -279,6 +279,7 @@ class Measurement:
     validity: TrialValidity
     reason: str  # why not valid; empty when valid
     change: LevelChange | None = None  # the rate was not stationary in its own window; None: none was seen
+    ledger: Ledger | None = None  # in connections, of a load of them; None: anything else, or a run stored before
 
 
 @dataclass(frozen=True)

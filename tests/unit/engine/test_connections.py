@@ -1,27 +1,40 @@
-"""Connections over frames: the command line, and tuples that do not come again."""
+"""Connections over frames: what the engine is asked for, and tuples that do not come again."""
 
-import json
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import get_type_hints
 
 import balancers
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinchpoint.engine.connections import Account, Handed, Load, PortCounts, Sample, Tuples, command, connect
+from pinchpoint.engine.connections import (
+    Account,
+    ConnectionsResult,
+    Core,
+    Gaps,
+    Handed,
+    Load,
+    Outage,
+    PortCounts,
+    Sample,
+    Tuples,
+    request,
+    watched,
+)
 from pinchpoint.model.scenario import Backend, Closer, Range, Transport
 
 SERVICE = replace(balancers.SERVICE, backends=(Backend("10.1.0.1", 8080),))
 LOAD = Load(100, 50.0, 1, 1.0)
+COUNTED = ("opened", "shortfall", "answered", "refused", "reset", "timed_out_connecting", "timed_out_answering",
+           "timed_out_closing", "wrong_backend")  # fmt: skip
 
 
-def said(load=LOAD, service=SERVICE):
-    return command(["engine"], [3, 1, 2], ["a", "b"], service, load)
+def asked(load=LOAD, service=SERVICE):
+    return request("t-1", ("a", "b"), service, load)
 
 
-def value(argv, option):
-    return argv[argv.index(option) + 1]
+def divided(load=LOAD, service=SERVICE):
+    return load.divided((3, 1, 2), service)
 
 
 @given(st.lists(st.integers(1, 90), min_size=1, max_size=30))
@@ -43,27 +56,26 @@ def test_a_load_with_more_connections_than_tuples_uses_all_of_them():
 
 
 def test_a_load_says_what_is_done_and_from_which_ports():
-    argv = said(replace(LOAD, work="reset", hold_s=2.5, ramp_s=0.5, client_ports=Range(2000, 10), one_isn=True))
-    assert value(argv, "--client-ports") == "2000-2009"
-    assert (value(argv, "--work"), value(argv, "--hold"), value(argv, "--ramp")) == ("reset", "2.5s", "0.5s")
-    assert "--one-isn" in argv
-    argv_of_sizes = said(replace(LOAD, request_bytes=100, answer_bytes=1440))
-    assert (value(argv_of_sizes, "--request-size"), value(argv_of_sizes, "--answer-size")) == ("100", "1440")
-    assert not {"--order", "--sample"} & set(argv)
-    argv = said(replace(LOAD, in_order=True, is_sampled=True))
-    assert ("--order" in argv, value(argv, "--sample")) == (True, "0.1s")
+    told = asked(replace(LOAD, work="reset", hold_s=2.5, ramp_s=0.5, client_ports=Range(2000, 10), one_isn=True))
+    assert (told.trial, told.ports, told.client_ports) == ("t-1", ("a", "b"), "2000-2009")
+    assert (told.work, told.hold_s, told.ramp_s, told.one_isn) == ("reset", 2.5, 0.5, True)
+    assert (told.order, told.sample_interval_s) == (False, None)
+    sized = asked(replace(LOAD, request_bytes=100, answer_bytes=1440))
+    assert (sized.request_bytes, sized.answer_bytes) == (100, 1440)
+    told = asked(replace(LOAD, in_order=True, is_sampled=True))
+    assert (told.order, told.sample_interval_s) == (True, 0.1)
 
 
 def test_a_load_is_divided_among_cores_that_each_have_a_port_or_an_address_of_the_client():
-    assert value(said(), "--cores") == "3,1,2"
-    one = replace(SERVICE, clients=Range(0x0A000101, 1), client_ports=Range(1025, 2))
-    assert value(said(service=one), "--cores") == "3,1"
-    assert value(said(replace(LOAD, client_ports=Range(7, 1)), one), "--cores") == "3"
+    assert divided() == (3, 1, 2)
+    single = replace(SERVICE, clients=Range(0x0A000101, 1), client_ports=Range(1025, 2))
+    assert divided(service=single) == (3, 1)
+    assert divided(replace(LOAD, client_ports=Range(7, 1)), single) == (3,)
 
 
 def test_what_one_core_alone_can_tell_is_opened_by_one():
     for load in (replace(LOAD, hold_s=1.0), replace(LOAD, in_order=True)):
-        assert value(said(load), "--cores") == "3"
+        assert divided(load) == (3,)
 
 
 def test_what_a_core_did_not_take_from_another_was_missed_by_the_engine():
@@ -72,30 +84,49 @@ def test_what_a_core_did_not_take_from_another_was_missed_by_the_engine():
 
 
 def test_without_ports_of_its_own_a_load_has_the_service_s():
-    assert value(said(), "--client-ports") == "1025-65535"
-    assert value(said(service=replace(SERVICE, client_ports=Range(7, 3))), "--client-ports") == "7-9"
-    assert "--one-isn" not in said()
+    assert asked().client_ports == "1025-65535"
+    assert asked(service=replace(SERVICE, client_ports=Range(7, 3))).client_ports == "7-9"
+    assert not asked().one_isn
 
 
 def test_all_virtual_servers_are_asked_and_backends_answer_checks_before():
     several = replace(SERVICE, address_count=3, port_count=5)
-    assert value(said(service=several), "--to") == "10.0.0.100-10.0.0.102:80-84"
-    assert value(said(service=replace(SERVICE, health_s=0.5)), "--lead") == "3.5s"
-    assert value(said(service=replace(SERVICE, closes=Closer.BACKEND)), "--close") == "backend"
-    assert not {"--lead", "--close"} & set(said())
+    assert asked(service=several).to == "10.0.0.100-10.0.0.102:80-84"
+    assert asked(service=replace(SERVICE, health_s=0.5)).lead_s == 3.5
+    assert asked(service=replace(SERVICE, closes=Closer.BACKEND)).close == "backend"
+    assert (asked().lead_s, asked().close) == (0.0, "client")
 
 
 def test_over_udp_the_work_is_a_request_and_its_answer():
-    assert value(said(service=replace(SERVICE, transport=Transport.UDP)), "--work") == "udp"
-    assert value(said(), "--work") == "request"
+    assert asked(service=replace(SERVICE, transport=Transport.UDP)).work == "udp"
+    assert asked().work == "request"
 
 
-def test_the_account_of_a_sampled_load_has_its_samples():
-    zeros = {name: 0 for name, kind in get_type_hints(Sample).items() if kind is int}
-    sample = {"type": "sample", "elapsed_s": 0.1, **zeros, "backends": [], "completed": 7}
-    account = {"type": "connections", "elapsed_s": 1.0, "client": None, "others": []}
-    said = "\n".join(["ready", *(json.dumps(line, separators=(",", ":")) for line in (sample, account))])
-    host = SimpleNamespace(run=lambda argv, environment, timeout_s: said)
-    found = connect(host, [], (), replace(LOAD, is_sampled=True))
-    assert [(one.elapsed_s, one.completed) for one in found.samples] == [(0.1, 7)]
-    assert connect(host, [], (), LOAD).samples == ()
+def test_connections_that_are_watched_are_sampled_and_have_outages():
+    down = Outage(1, 2.0, 4.5, resets=True)
+    told = watched(asked(), [down], by_tuple=True)
+    assert (told.sample_interval_s, told.by_tuple, told.down) == (0.1, True, (down,))
+
+
+def test_a_time_that_is_no_number_is_refused_before_it_is_sent():
+    with pytest.raises(ValueError, match="hold_s: expected a finite number"):
+        asked(replace(LOAD, hold_s=float("inf")))
+
+
+def result(**changed):
+    gaps = Gaps(3, 0.2, 0.1, 1e-5)
+    told = {"trial": "t-1", "status": "completed", "reason": None, "core": 3, "idle": "yield", "elapsed_s": 1.0}
+    told |= {"busy_share": 0.5, "away_share": 0.1, "longest_away_s": 0.0, "turns": 9, "gaps": gaps, "ports": ()}
+    told |= {"client": balancers.client(opened=5, completed=5), "next_hop": "02:00:00:00:00:09", "server": None}
+    return ConnectionsResult(**{**told, "others": (), "returned": None, "handed": None, **changed})
+
+
+def test_an_account_has_its_samples_and_the_cores_that_made_it():
+    sample = Sample(elapsed_s=0.1, backends=(), **dict.fromkeys(COUNTED, 0))
+    account = result().account([sample])
+    assert (account.of_client().completed, account.next_hop) == (5, "02:00:00:00:00:09")
+    assert account.samples == (sample,)
+    (core,) = account.cores
+    assert (core.core, core.busy_share, core.gaps) == (3, 0.5, Gaps(3, 0.2, 0.1, 1e-5))
+    both = (Core(3, 0.5, Gaps()), Core(1, 0.4, Gaps()))
+    assert result(cores=both).account().cores == both

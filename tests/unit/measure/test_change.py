@@ -1,15 +1,17 @@
 """What is said of a change, from samples of connections that were opened meanwhile."""
 
+import time
 from dataclasses import replace
+from threading import Event
 from typing import get_type_hints
 
 import pytest
-from balancers import SERVICE
+from balancers import SERVICE, client
 
-from pinchpoint.engine.connections import Outage, Sample, options
-from pinchpoint.measure.change.run import Changed, Happened, is_right, metrics, window_s
+from pinchpoint.engine.connections import Account, Sample
+from pinchpoint.measure.change.run import Changed, Happened, followed, is_right, metrics, opening, window_s
 from pinchpoint.measure.change.run import Window as Findings
-from pinchpoint.model.errors import InputError
+from pinchpoint.model.errors import EngineError, InputError
 from pinchpoint.model.measurement import Bound
 from pinchpoint.model.scenario import Scheduler
 from pinchpoint.scenario import parse
@@ -125,10 +127,55 @@ def test_a_window_has_twenty_connections_of_each_backend():
     assert [window_s(changed(rate_cps=rate), 3) for rate in (10_000, 600, 300)] == pytest.approx([0.1, 0.1, 0.2])
 
 
-def test_the_engine_is_asked_for_samples_outages_and_tuples_that_come_again():
-    words = options(True, [Outage(2, 3.0, 6.0, True)])
-    assert words == ["--sample", "0.1s", "--by-tuple", "--backend-down", "2@3.000s-6.000s:reset"]
-    assert "--by-tuple" not in options(False, [])
+class Ends:
+    """An engine whose load has samples for a while, or ends with an error."""
+
+    def __init__(self, lasts=3, fails=""):
+        self.lasts, self.fails, self.is_stopped = lasts, fails, Event()
+
+    def connect(self, load, request, heard):
+        for number in range(self.lasts):
+            heard(Sample(**{**ZEROS, "elapsed_s": 5.0 + number / 1e3, "backends": ()}))
+            if self.is_stopped.wait(0.02):
+                break
+        if self.fails:
+            raise EngineError(self.fails)
+        return Account(1.0, client(), ())
+
+    def stop(self):
+        self.is_stopped.set()
+
+
+ZEROS = {name: 0 for name, kind in get_type_hints(Sample).items() if kind is int}
+
+
+def follow(ends, steps):
+    with opening(ends, None, None) as load:
+        return load, followed(load, steps, lambda: None)
+
+
+def test_each_step_is_taken_at_its_time_since_the_first_connection_was_due():
+    load, happened = follow(Ends(), [(5.0, lambda: None), (5.0, lambda: None)])
+    assert len(happened) == 2 and len(load.samples) == 3
+    assert load.began == pytest.approx(time.monotonic() - 5.0, abs=2.0), "the earliest that a sample allows"
+
+
+def test_an_engine_that_ends_before_everything_has_happened_is_an_error():
+    with pytest.raises(EngineError, match="ended before everything"):
+        follow(Ends(), [(600.0, lambda: None), (601.0, lambda: None)])
+    with pytest.raises(EngineError, match="no way to the service"):
+        follow(Ends(fails="no way to the service"), [(600.0, lambda: None)])
+
+
+def test_a_load_that_is_given_up_is_stopped():
+    ends = Ends(lasts=100_000)
+
+    def gives_up():
+        raise InputError("enough")
+
+    with pytest.raises(InputError), opening(ends, None, None) as load:
+        followed(load, [], gives_up)
+    assert ends.is_stopped.is_set() and not load.is_running()
 
 
 TEXT = """

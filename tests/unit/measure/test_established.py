@@ -1,12 +1,11 @@
 """Connections that stand: how they are opened, and what is said where they cannot."""
 
 from dataclasses import replace
-from itertools import pairwise
 
 import balancers
 import pytest
 
-from pinchpoint.engine.connections import Account, standing
+from pinchpoint.engine.connections import Account, Retry, leaving, left, request
 from pinchpoint.engine.streams import stream_request
 from pinchpoint.measure.served import next_hop_of, require_places
 from pinchpoint.model.errors import BenchError, EngineError
@@ -37,16 +36,15 @@ def client(**changed):
 
 
 def test_the_frames_continue_the_connections_where_they_were_left():
-    words = standing(["engine"], 0, ["a", "b"], SERVICE, WANTED, STREAM)
-    said = dict(pairwise(words))
-    options = [word for word in words if word.startswith("--") and word != "--backend"]
-    assert len(set(options)) == len(options), "the engine takes each once"
-    assert (said["--work"], said["--sequence"], said["--client-ports"]) == ("abandon", "100:200", "1025-1099")
-    assert (said["--mac"], said["--server-mac"]) == ("02:00:00:00:00:01", "02:00:00:00:00:03")
-    request = stream_request(0, STREAM, 1e5)
-    tcp = request.template.layers[2].tcp
+    asked = request("t-1", ("a", "b"), SERVICE, left(WANTED))
+    told = leaving(asked, WANTED, STREAM)
+    assert (told.work, told.sequence, told.client_ports) == ("abandon", (100, 200), "1025-1099")
+    assert (told.mac, told.server_mac, told.late) == ("02:00:00:00:00:01", "02:00:00:00:00:03", True)
+    assert told.retry == Retry(0.5, 100)
+    frames = stream_request(0, STREAM, 1e5)
+    tcp = frames.template.layers[2].tcp
     assert (tcp.src, tcp.dst, tcp.seq, tcp.ack, tcp.flags) == (1025, 80, 101, 201, ("psh", "ack"))
-    assert [field.field for field in request.fields] == ["ipv4.src", "tcp.src"]
+    assert [field.field for field in frames.fields] == ["ipv4.src", "tcp.src"]
 
 
 def test_the_frames_go_where_the_connections_went():

@@ -1,14 +1,16 @@
 """Whether the account of a load of connections can be used, and for whom what is missing counts."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from balancers import Balancer, client
+from msgspec.structs import replace as replace_struct
 from support import RULES, scenario_text
 
+from pinchpoint.account.connections import ledger_of, witness_of
 from pinchpoint.account.validity import Seen, judge_load
-from pinchpoint.engine.connections import Account, Load, PortCounts
-from pinchpoint.measure import served
+from pinchpoint.engine.connections import Account, Backend, Core, Gaps, Load, PortCounts, Server
 from pinchpoint.measure.loop import once
 from pinchpoint.measure.served import Opener, State, suffices
 from pinchpoint.measure.standing import Task
@@ -20,7 +22,8 @@ from pinchpoint.scenario import parse
 
 
 def seen(busy=0.2, missed=0, refused_sends=0, **changed):
-    clients = client(**{"opened": 1000, "completed": 1000, **changed})
+    failed = 1000 - changed.get("completed", 1000)
+    clients = client(**{"opened": 1000, "completed": 1000, "timed_out_connecting": failed, **changed})
     ports = (PortCounts("clients", missed, {"tx_no_buffers": refused_sends}), PortCounts("servers", 0))
     return Seen(Account(2.0, clients, (), busy, ports=ports), {}, (), 1.0)
 
@@ -48,6 +51,40 @@ def test_what_is_missing_is_the_device_s_the_generator_s_or_the_host_s(account, 
 def test_a_load_during_which_the_device_was_changed_is_judged_by_that_alone():
     told = judge_load(seen(shortfall=500), RULES, changed="rules: 1 line gone")
     assert (told.validity, told.due, told.reason) == (TrialValidity.CHANGED, 1000, "rules: 1 line gone")
+
+
+def test_counts_of_a_load_that_cannot_all_be_true_make_it_unusable():
+    lost = replace(seen(), account=replace_struct(seen().account, client=client(opened=1000, completed=999)))
+    told = judge_load(lost, RULES)
+    assert (told.validity, told.reason) == (
+        TrialValidity.COUNTER_MISMATCH,
+        "1,000 connections were opened, and 999 ended",
+    )
+    answering = replace_struct(
+        seen().account,
+        client=client(opened=1000, completed=1000, answered=1000),
+        server=Server((Backend(700, 700), Backend(290, 290))),
+    )
+    told = judge_load(replace(seen(), account=answering), RULES)
+    assert told.reason == "1,000 connections were answered, and backends received 990 requests"
+
+
+def test_the_ledger_of_a_load_names_where_each_connection_ended():
+    clients = client(opened=900, shortfall=100, completed=700, refused=150, timed_out_answering=50)
+    ledger = ledger_of(clients, 1000)
+    assert (ledger.offered, ledger.received, ledger.unexplained) == (1000, 700, 0)
+    assert {drop.name: drop.frames for hop in ledger.hops for drop in hop.drops} == {
+        "not let in": 100,
+        "refused": 150,
+        "timed out answering": 50,
+    }
+    assert ledger_of(clients, 900).unexplained == 0
+
+
+def test_the_witness_of_a_load_has_each_core_of_the_engine():
+    account = replace_struct(seen().account, cores=(Core(3, 0.4, Gaps(2, 0.5, 0.3, 1e-5)),))
+    (worker,) = witness_of(account).workers
+    assert (worker.core, worker.gaps, worker.gap_total_ns, worker.gap_max_ns) == (3, 2, 500_000_000, 300_000_000)
 
 
 def test_without_a_way_to_the_service_there_is_no_account():
@@ -101,7 +138,7 @@ class Live:
         return {"ruleset": self.rules}
 
 
-def opener(monkeypatch, live, meanwhile, measurements=()):
+def opener(live, meanwhile, measurements=()):
     """One whose loads all complete, while `meanwhile` happens; `measurements` of an interrupted run."""
 
     def connect(load):
@@ -110,7 +147,6 @@ def opener(monkeypatch, live, meanwhile, measurements=()):
 
     scenario = parse(scenario_text(), "a.toml")
     service = SimpleNamespace(clients=Range(1, 4), client_ports=Range(1025, 1000))
-    monkeypatch.setattr(served, "ends_of", lambda bench: SimpleNamespace(service=service, connect=connect))
     bracket = SimpleNamespace(open=lambda: None, close=lambda: SimpleNamespace(flat=dict))
     bench = SimpleNamespace(
         live=live,
@@ -118,7 +154,9 @@ def opener(monkeypatch, live, meanwhile, measurements=()):
         task=Task(measurements=measurements),
         bracket=lambda: bracket,
     )
-    return Opener(bench, lambda opened: ())
+    return Opener(
+        SimpleNamespace(bench=bench, service=service, connect=connect, prepare=lambda *_: None), lambda opened: ()
+    )
 
 
 def lowered(live):
@@ -141,30 +179,30 @@ def replaced(live):
         (replaced, "nf_conntrack_tcp_timeout_time_wait: 4 was set, 2 is in force"),
     ],
 )
-def test_a_load_during_which_the_device_was_changed_is_unusable_and_says_what_changed(monkeypatch, meanwhile, words):
+def test_a_load_during_which_the_device_was_changed_is_unusable_and_says_what_changed(meanwhile, words):
     live = Live()
-    opened = opener(monkeypatch, live, meanwhile).open("search", Load(1000, 1000.0, 1, 1.0))
+    opened = opener(live, meanwhile).open("search", Load(1000, 1000.0, 1, 1.0))
     assert opened.judged.validity is TrialValidity.CHANGED
     assert opened.judged.reason == f"changed since the beginning: {words}"
 
 
-def test_a_host_that_is_lost_has_not_changed_the_device(monkeypatch):
+def test_a_host_that_is_lost_has_not_changed_the_device():
     live = Live()
 
     def lost():
         raise HostLostError("rack does not answer")
 
     with pytest.raises(HostLostError):
-        opener(monkeypatch, live, lambda live: setattr(live, "settings", lost)).open("a", Load(1000, 1000.0, 1, 1.0))
+        opener(live, lambda live: setattr(live, "settings", lost)).open("a", Load(1000, 1000.0, 1, 1.0))
 
 
-def test_a_load_during_which_the_device_was_changed_is_opened_again(monkeypatch):
+def test_a_load_during_which_the_device_was_changed_is_opened_again():
     load = Load(1000, 1000.0, 1, 1.0)
-    disturbed = opener(monkeypatch, Live(), lowered)
+    disturbed = opener(Live(), lowered)
     disturbed.open("search", load)
-    again = opener(monkeypatch, Live(), lambda live: None, disturbed.measurements)
+    again = opener(Live(), lambda live: None, disturbed.measurements)
     assert again.open("search", load).judged.validity is TrialValidity.VALID
-    kept = opener(monkeypatch, Live(), lowered, again.measurements)
+    kept = opener(Live(), lowered, again.measurements)
     assert kept.open("search", load).judged.validity is TrialValidity.VALID, "taken from the record"
 
 
@@ -177,8 +215,8 @@ def test_a_measurement_during_which_the_device_was_changed_is_taken_again():
     assert once(bench, lambda _bench, _loop: changed) is new
 
 
-def test_what_is_changed_on_purpose_makes_no_load_unusable(monkeypatch):
-    opens = opener(monkeypatch, Live(), lowered)
+def test_what_is_changed_on_purpose_makes_no_load_unusable():
+    opens = opener(Live(), lowered)
     with opens.unwatched():
         assert opens.open("doubled", Load(1000, 1000.0, 1, 1.0)).judged.validity is TrialValidity.VALID
     assert opens.open("search", Load(1000, 1000.0, 1, 1.0)).judged.validity is TrialValidity.CHANGED

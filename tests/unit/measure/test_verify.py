@@ -1,5 +1,6 @@
 """What is said of a service, from the account of its connections."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -7,14 +8,13 @@ import balancers
 import pytest
 from support import scenario_text
 
-from pinchpoint.engine.connections import Account, Load, Others, Source, Sources, parse
+from pinchpoint.engine.connections import Account, Load, Others, Source, Sources
 from pinchpoint.measure.loop import once
 from pinchpoint.measure.standing import Task
 from pinchpoint.measure.verify import run
 from pinchpoint.measure.verify.judged import checks, direct, forgotten, repeated
 from pinchpoint.measure.verify.run import Verify, _again
 from pinchpoint.measure.verify.turns import ONE_TURN, Dealing
-from pinchpoint.model.errors import EngineError
 from pinchpoint.model.hops import Place
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Mode, ProxyHeader, Range, Scheduler
@@ -241,8 +241,8 @@ def test_what_changes_while_programs_are_tried_is_seen(monkeypatch):
         return (), ()
 
     scenario = replace(scenario_of(scenario_text(), "a.toml"), measure=Verify(300, 200.0, 2, 2.0, 0.5, programs=True))
-    ends = SimpleNamespace(service=SERVICE, connect=lambda load: Account(1.0, client(), ()))
-    monkeypatch.setattr(run, "ends_of", lambda bench: ends)
+    ends = SimpleNamespace(service=SERVICE, connect=lambda load: Account(1.0, client(), ()), prepare=lambda load: None)
+    monkeypatch.setattr(run, "ends_of", lambda bench: nullcontext(ends))
     monkeypatch.setattr(run, "check_programs", lambda host: None)
     monkeypatch.setattr(run, "tried", tried)
     bracket = SimpleNamespace(open=lambda: None, close=lambda: SimpleNamespace(flat=dict))
@@ -346,9 +346,3 @@ def test_without_full_nat_backends_see_the_client():
     service = replace(SERVICE, mode=Mode.DNAT, local=None)
     assert wrong(service) == ["expected source"]
     assert wrong(service, local=Sources((Source("10.0.1.4", 300),), 0)) == []
-
-
-@pytest.mark.parametrize("said", ["", "ready", "ready\n{}", 'ready\n{"elapsed_s": "x"}'])
-def test_an_account_that_cannot_be_read_is_an_error_that_shows_it(said):
-    with pytest.raises(EngineError, match="account cannot be read"):
-        parse(said)

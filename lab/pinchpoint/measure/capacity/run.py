@@ -15,7 +15,7 @@ from pinchpoint.host.priority import kept_off
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table, Unset
 from pinchpoint.measure.kind import MeasureKind, asked
-from pinchpoint.measure.served import SETUP_S, Flush, Opened, Opener, held_s, remembered
+from pinchpoint.measure.served import SETUP_S, Flush, Opened, Opener, ends_of, held_s, remembered
 from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.summary import scenario_result
 from pinchpoint.model import units
@@ -91,8 +91,8 @@ def expected_s(scenario: Scenario) -> float:
 
 def measure_capacity(bench: Standing) -> ScenarioResult:
     """The capacity of the bench's balancer. Raises what a load raises, finished loads kept."""
-    with kept_off(bench.scenario.dut.cpus, bench.host):
-        return _Measured(bench, Opener(bench, _figures)).result()
+    with ends_of(bench) as ends, kept_off(bench.scenario.dut.cpus, bench.host):
+        return _Measured(bench, Opener(ends, _figures)).result()
 
 
 class _UnusableError(Exception):

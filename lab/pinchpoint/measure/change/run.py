@@ -8,7 +8,8 @@ that serve have equal shares as far as chance allows, and where one that is away
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import partial
@@ -19,7 +20,7 @@ import msgspec
 
 from pinchpoint.dut.device import Keys
 from pinchpoint.dut.services import Rebalanced, Reconfiguration
-from pinchpoint.engine.connections import SPARE_S, Account, Load, Outage, Sample, Watched, options
+from pinchpoint.engine.connections import Account, ConnectionsRequest, Load, Outage, Sample, watched
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table
 from pinchpoint.keys.reader import Values
@@ -40,6 +41,7 @@ from pinchpoint.observe.snapshot import Observation
 SETUP_S = 1.0  # of the engine
 LOOK_S = 0.01
 BEFORE_END_S = 0.2
+STOPPED_AGAIN_S = 0.2
 
 Step = tuple[float, Callable[[], None]]
 """When to do what, seconds since the first connection was due."""
@@ -323,15 +325,17 @@ def measure_change(bench: Standing) -> ScenarioResult:
 def _measure(bench: Standing, loop: Loop[Measurement]) -> Measurement:
     changed = asked(bench.scenario, Changed)
     bench.task.on_stoppable(loop)
-    begun, ends = Begun(bench.scenario, loop.begin(expected_s(bench.scenario))), ends_of(bench)
-    happened, samples, account, seen = _under_connections(bench, changed, ends, loop.check)
+    begun = Begun(bench.scenario, loop.begin(expected_s(bench.scenario)))
+    with ends_of(bench) as ends:
+        service = ends.service
+        happened, samples, account, seen = _under_connections(bench, changed, ends, loop.check)
     told = {
         "change": asdict(changed),
         "happened": [asdict(event) for event in happened],
         "samples": msgspec.to_builtins(samples),
         "engine": msgspec.to_builtins(account),
     }
-    return judged(begun.ended(metrics(changed, ends.service, happened, samples), told, seen.flat()), seen.elapsed_s)
+    return judged(begun.ended(metrics(changed, service, happened, samples), told, seen.flat()), seen.elapsed_s)
 
 
 def _under_connections(
@@ -341,21 +345,63 @@ def _under_connections(
 
     The balancer is left with all of its backends.
     """
-    ports, places = _ports(changed, ends.service), bench.setup.places
+    ports = _ports(changed, ends.service)
     bracket, seen = bench.host_bracket(), list[Observation]()
     count, asks = round(changed.rate_cps * changed.opening_s), (changed.rate_cps, changed.requests, changed.timeout_s)
     load = Load(count, *asks, hold_s=changed.hold_s, client_ports=ports)
-    argv = [*ends.command(load), *options(ports is not None, _outages(changed))]
+    ends.prepare(load)
+    request = watched(ends.request(load), _outages(changed), by_tuple=ports is not None)
     with ExitStack() as restored:
         steps = _steps(bench, changed, restored)
-        watched = Watched(bench.host, argv, places.environment, f"{places.directory}/connect-{time.monotonic_ns()}")
-        restored.callback(watched.end)
+        load_opened = restored.enter_context(opening(ends, load, request))
         # Of an engine that has ended nobody can be asked what time it took: the host is watched until just before.
         last: Step = (changed.opening_s - BEFORE_END_S, lambda: seen.append(bracket.close()))
-        happened = _follow(watched, [(0.0, bracket.open), *steps, last], load.lasting_s + SPARE_S, check)
-    account = watched.account()
+        happened = followed(load_opened, [(0.0, bracket.open), *steps, last], check)
+    account = load_opened.account()
     account.of_client(ends.service.address)
-    return happened[1 : 1 + len(steps)], watched.samples, account, seen[0]
+    return happened[1 : 1 + len(steps)], load_opened.samples, account, seen[0]
+
+
+class Opening:
+    """A load under way in a thread of its own."""
+
+    def __init__(self, ends: Ends, load: Load, request: ConnectionsRequest) -> None:
+        """It begins at once."""
+        self.samples: list[Sample] = []
+        self.began: float | None = None  # when the first connection was due, on the monotonic clock
+        self._ends, self._pool = ends, ThreadPoolExecutor(1, "connections")
+        self._account = self._pool.submit(ends.connect, load, request, self._heard)
+
+    def is_running(self) -> bool:
+        """Whether connections are opened, or wait for their ends."""
+        return not self._account.done()
+
+    def account(self) -> Account:
+        """The whole account, once it has ended. Raises EngineError."""
+        return self._account.result()
+
+    def end(self) -> None:
+        """End it if it runs."""
+        while self.is_running():
+            self._ends.stop()
+            wait([self._account], timeout=STOPPED_AGAIN_S)
+        self._pool.shutdown()
+
+    def _heard(self, sample: Sample) -> None:
+        # A sample is read late, never early: the earliest start is the nearest to the truth.
+        began = time.monotonic() - sample.elapsed_s
+        self.began = began if self.began is None else min(self.began, began)
+        self.samples.append(sample)
+
+
+@contextmanager
+def opening(ends: Ends, load: Load, request: ConnectionsRequest) -> Iterator[Opening]:
+    """The load runs inside the block, at most."""
+    begun = Opening(ends, load, request)
+    try:
+        yield begun
+    finally:
+        begun.end()
 
 
 def _ports(changed: Changed, service: Service) -> Range | None:
@@ -393,21 +439,19 @@ def _steps(bench: Standing, changed: Changed, restored: ExitStack) -> list[Step]
     return [(changed.at_s, partial(balancer.remove, backend)), (changed.at_s + changed.for_s, adding)]
 
 
-def _follow(watched: Watched, steps: Sequence[Step], limit_s: float, check: Callable[[], None]) -> list[Happened]:
-    """Take each step at its time until the engine has ended. Raises EngineError if it does not.
+def followed(load: Opening, steps: Sequence[Step], check: Callable[[], None]) -> list[Happened]:
+    """Take each step at its time until the load has ended. Raises EngineError if it ends too early.
 
     The last step may be taken when it has: how long ago the first connection was due, is known to be no less.
     """
-    left, happened, until = deque(steps), list[Happened](), time.monotonic() + limit_s
-    while watched.look():
+    left, happened = deque(steps), list[Happened]()
+    while load.is_running():
         check()
-        if time.monotonic() > until:
-            raise EngineError(f"the engine did not end within {limit_s:g} s")
-        if left and watched.began is not None and time.monotonic() - watched.began >= left[0][0]:
-            happened.append(_act(watched.began, *left.popleft()))
+        if left and load.began is not None and time.monotonic() - load.began >= left[0][0]:
+            happened.append(_act(load.began, *left.popleft()))
         else:
             time.sleep(LOOK_S)
-    watched.look()
+    load.account()  # raises what ended it
     if len(left) > 1:
         raise EngineError("the engine ended before everything had happened", "see its log in the run folder")
     for _, act in left:

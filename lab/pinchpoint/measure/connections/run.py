@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
+from pinchpoint.account.connections import ledger_of, witness_of
 from pinchpoint.causes.catalogue import UNEXPLAINED
 from pinchpoint.causes.exhausted import exhausted
 from pinchpoint.causes.signature import Candidate
@@ -35,7 +36,7 @@ from pinchpoint.measure.connections.steady import (
     settled,
 )
 from pinchpoint.measure.kind import Arrays, MeasureKind, asked
-from pinchpoint.measure.served import SETUP_S, Opened, Opener, percentiles
+from pinchpoint.measure.served import SETUP_S, Opened, Opener, ends_of, percentiles
 from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.summary import scenario_result, valid
 from pinchpoint.model import units
@@ -43,7 +44,7 @@ from pinchpoint.model.errors import BenchError
 from pinchpoint.model.measurement import CONFIDENCE, Bound, Measurement, Metric
 from pinchpoint.model.result import Outcome, Rate, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Scenario, Search, SearchMethod
-from pinchpoint.model.trial import Ledger, Trial, TrialValidity, Witness
+from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.model.warning import ResultWarning, Warn
 from pinchpoint.search import find_rates
 
@@ -190,8 +191,8 @@ def expected_s(scenario: Scenario) -> float:
 
 def measure_connections(bench: Standing) -> ScenarioResult:
     """The rates of the bench's scenario. Raises what a load raises, finished loads kept."""
-    with kept_off(bench.scenario.dut.cpus, bench.host):
-        return _Measured(bench, Opener(bench, _figures)).result()
+    with ends_of(bench) as ends, kept_off(bench.scenario.dut.cpus, bench.host):
+        return _Measured(bench, Opener(ends, _figures)).result()
 
 
 class _Measured:
@@ -395,7 +396,7 @@ def _as_trial(measurement: Measurement, opened: Opened, duration_s: float) -> Tr
     What the device did not let in counts as offered and lost, what the generator did not open as not offered.
     """
     client, rate_cps, offered = opened.client, opened.load.rate_cps, opened.judged.due
-    due, received = client.opened + client.shortfall, min(client.completed, offered)
+    due, ledger = client.opened + client.shortfall, measurement.ledger or ledger_of(client, offered)
     return Trial(
         id=measurement.id,
         scenario=measurement.scenario,
@@ -408,10 +409,10 @@ def _as_trial(measurement: Measurement, opened: Opened, duration_s: float) -> Tr
         wall_s=measurement.wall_s,
         intended=due,
         offered=offered,
-        received=received,
+        received=ledger.received,
         streams=(),
-        ledger=Ledger(offered, received, ()),
-        witness=Witness((), (), {}, None, None),
+        ledger=ledger,
+        witness=witness_of(opened.seen.account),
         threads=measurement.threads,
         observed=measurement.observed,
         validity=measurement.validity,

@@ -131,22 +131,24 @@ def _measure(bench: Standing, loop: Loop[Measurement]) -> Measurement:
         check_programs(bench.host)
     hold_s, asks = _hold_s(verify), (verify.connections, verify.rate_cps, verify.requests, verify.timeout_s)
     load = Load(*asks, hold_s=hold_s, hold_before=int(hold_s > 0), in_order=True)
-    engine_ends = ends_of(bench)
-    service, dealing = engine_ends.service, _dealing(scenario)
-    if balancer := bench.live.balancer():
+    balancer = bench.live.balancer()
+    if balancer:
         suffices(scenario, balancer.limits(), Wanted(verify.rate_cps, verify.connections))
-    bench.task.note_facts(bench.live.ready())
-    before = state_of(bench.live, balancer) if balancer else None
-    begun = Begun(scenario, loop.begin(expected_s(scenario)))
-    with loop.observing(bench.bracket()):
-        account = engine_ends.connect(load)
-    observed = loop.whole().flat()
-    client = account.of_client(service.address)
-    judged = [*checks(service, client, dealing)]
-    judged += [direct(account, _entered(scenario, service, observed))] if service.is_direct else []
-    judged += _forgotten(bench, client)  # before others are opened
-    again = _again(engine_ends, balancer, load) if _is_hashed(service) else None
-    judged += [*repeated(client, again)] if again else []
+    with ends_of(bench) as engine_ends:  # closed before programs have the same ports
+        engine_ends.prepare(load)
+        bench.task.note_facts(bench.live.ready())
+        before = state_of(bench.live, balancer) if balancer else None
+        begun = Begun(scenario, loop.begin(expected_s(scenario)))
+        service, dealing = engine_ends.service, _dealing(scenario)
+        with loop.observing(bench.bracket()):
+            account = engine_ends.connect(load)
+        observed = loop.whole().flat()
+        client = account.of_client(service.address)
+        judged = [*checks(service, client, dealing)]
+        judged += [direct(account, _entered(scenario, service, observed))] if service.is_direct else []
+        judged += _forgotten(bench, client)  # before others are opened
+        again = _again(engine_ends, balancer, load) if _is_hashed(service) else None
+        judged += [*repeated(client, again)] if again else []
     got, logs = tried(bench, service, verify.timeout_s) if verify.programs else ((), ())
     judged += program_checks(service, got, logs, dealing)
     changed = looked_again(before, bench.live, balancer)[1] if before and balancer else ""
