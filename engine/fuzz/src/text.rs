@@ -10,6 +10,7 @@ use pinchpoint_traffic::recorded::Recorded;
 use pinchpoint_traffic::replay::Replay;
 use std::collections::HashSet;
 use std::io::BufReader;
+use std::sync::mpsc::channel;
 
 /// The input is what the lab writes to the engine's stdin: lines come whole
 /// and trimmed, the end comes last, errors say something on one line, and a
@@ -38,6 +39,7 @@ pub fn protocol(input: &[u8]) {
                 assert_eq!(parse::request(&written), Ok(request.clone()), "{written}");
                 open(&request);
                 run(&request);
+                connections(&request);
             }
             Err(error) => assert!(!error.message.is_empty()),
         }
@@ -60,20 +62,7 @@ fn run(request: &Request) {
     let Request::Run(run) = request else {
         return;
     };
-    let port = |name: &str| KnownPort {
-        name: name.to_owned(),
-        backend: Backend::Mem,
-        max_len: 9216,
-        rx_ring: 1024,
-        smallest_ring: 1024,
-        stamps: Stamps::Engine,
-        speed_bps: Some(10_000_000_000),
-        workers: vec![(0, 0), (1, 0)],
-    };
-    let known = Known {
-        ports: vec![port("left"), port("right")],
-        cores: vec![0, 1],
-    };
+    let known = known();
     match convert::plan(run, &known, &[0, 1]) {
         Ok(plan) => {
             // One for each worker that sends it; what another engine sends is received as one.
@@ -91,6 +80,38 @@ fn run(request: &Request) {
             }
         }
         Err(error) => assert!(!error.message.is_empty()),
+    }
+}
+
+/// What would be opened has a workload for each worker, or the error says why not.
+fn connections(request: &Request) {
+    let Request::Connections(load) = request else {
+        return;
+    };
+    match convert::connections(load, &known()) {
+        Ok((work, ports)) => {
+            assert_eq!(ports.len(), load.ports.len());
+            assert_eq!(work.makers(&channel().0).len(), 2);
+        }
+        Err(error) => assert!(!error.message.is_empty()),
+    }
+}
+
+/// Two ports in memory, which two workers drive.
+fn known() -> Known {
+    let port = |name: &str| KnownPort {
+        name: name.to_owned(),
+        backend: Backend::Mem,
+        max_len: 9216,
+        rx_ring: 1024,
+        smallest_ring: 1024,
+        stamps: Stamps::Engine,
+        speed_bps: Some(10_000_000_000),
+        workers: vec![(0, 0), (1, 0)],
+    };
+    Known {
+        ports: vec![port("left"), port("right")],
+        cores: vec![0, 1],
     }
 }
 

@@ -1,5 +1,6 @@
 //! From requests to what the workers run, with every check of their values.
 
+mod connections;
 mod elsewhere;
 mod known;
 mod replay;
@@ -9,6 +10,7 @@ mod stream;
 mod template;
 mod trial;
 
+pub use connections::{Load, Servers, connections};
 pub use known::{Known, KnownPort};
 pub use session::{session, shared_session};
 pub use slices::hold;

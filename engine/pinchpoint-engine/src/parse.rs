@@ -23,6 +23,7 @@ pub fn request(line: &str) -> Result<Request, ErrorReply> {
         "open" => body(keys).map(Request::Open),
         "run" => body(keys).map(Request::Run),
         "sockets" => body(keys).map(Request::Sockets),
+        "connections" => body(keys).map(Request::Connections),
         "go" => body(keys).map(Request::Go),
         "stop" => body(keys).map(Request::Stop),
         "bye" => body(keys).map(Request::Bye),
@@ -30,7 +31,8 @@ pub fn request(line: &str) -> Result<Request, ErrorReply> {
     }
 }
 
-const KINDS: Option<&str> = Some("expected hello, open, run, go, sockets, stop or bye");
+const KINDS: Option<&str> =
+    Some("expected hello, open, run, go, sockets, connections, stop or bye");
 
 fn body<T: DeserializeOwned>(keys: Map<String, Value>) -> Result<T, ErrorReply> {
     serde_path_to_error::deserialize(Value::Object(keys)).map_err(|error| {

@@ -9,26 +9,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-mod layer;
-mod stream;
-
-pub use pinchpoint_sockets::message::Latency;
-
-pub use layer::{EchoRequest, ExtensionRequest, Hex, LayerRequest, TcpFlag};
-pub use stream::{FieldRequest, Op, Rate, Shape, Size, StreamRequest, Template, Wrong};
-
-/// Version of the protocol spoken here.
-pub const VERSION: u32 = 8;
-
-/// Reads a key that may be null but must be there.
-fn present<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de>,
-{
-    Option::deserialize(deserializer)
-}
-
 macro_rules! message {
     ($($(#[$meta:meta])* $name:ident { $($(#[$field_meta:meta])* $field:ident: $ty:ty,)* })*) => {$(
         $(#[$meta])*
@@ -37,6 +17,37 @@ macro_rules! message {
         #[allow(missing_docs)] // the README defines the keys, once
         pub struct $name { $($(#[$field_meta])* pub $field: $ty,)* }
     )*};
+}
+
+macro_rules! words {
+    ($($(#[$meta:meta])* $name:ident { $($(#[$word_meta:meta])* $word:ident,)* })*) => {$(
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum $name { $($(#[$word_meta])* $word,)* }
+    )*};
+}
+
+pub mod connections;
+mod layer;
+mod stream;
+
+pub use pinchpoint_sockets::message::Latency;
+
+pub use connections::{ConnectionsRequest, ConnectionsResult, ConnectionsSample};
+pub use layer::{EchoRequest, ExtensionRequest, Hex, LayerRequest, TcpFlag};
+pub use stream::{FieldRequest, Op, Rate, Shape, Size, StreamRequest, Template, Wrong};
+
+/// Version of the protocol spoken here.
+pub const VERSION: u32 = 9;
+
+/// Reads a key that may be null but must be there.
+fn present<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    Option::deserialize(deserializer)
 }
 
 /// What the lab sends.
@@ -51,9 +62,11 @@ pub enum Request {
     Run(RunRequest),
     /// Runs a workload over kernel sockets.
     Sockets(SocketsRequest),
+    /// Opens connections over the open ports.
+    Connections(Box<ConnectionsRequest>),
     /// Begins the sending of a trial that waits for it.
     Go(Empty),
-    /// Ends the running trial or workload.
+    /// Ends the running trial, workload or load.
     Stop(Empty),
     /// Ends the session.
     Bye(Empty),
@@ -83,6 +96,10 @@ pub enum Reply {
     SocketsListening(SocketsListening),
     /// Such a server's account.
     SocketsServed(Box<SocketsServed>),
+    /// Totals of the running load of connections.
+    ConnectionsSample(ConnectionsSample),
+    /// A load's account.
+    ConnectionsResult(Box<ConnectionsResult>),
     /// What could not be done.
     Error(ErrorReply),
     /// The last line.
@@ -402,15 +419,6 @@ message! {
         #[serde(deserialize_with = "present")]
         hint: Option<String>,
     }
-}
-
-macro_rules! words {
-    ($($(#[$meta:meta])* $name:ident { $($(#[$word_meta:meta])* $word:ident,)* })*) => {$(
-        $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-        #[serde(rename_all = "snake_case")]
-        pub enum $name { $($(#[$word_meta])* $word,)* }
-    )*};
 }
 
 words! {

@@ -19,6 +19,9 @@ use pinchpoint_workload::streams::outcome::{LoopOutcome, PortOutcome, StreamOutc
 use pinchpoint_workload::streams::slices::SliceCounts;
 use std::time::{Duration, Instant};
 
+mod connections;
+pub mod standing;
+
 /// Flows with losses that a result lists.
 const MAX_LOSSES: usize = 1000;
 

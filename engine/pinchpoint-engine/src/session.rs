@@ -1,34 +1,30 @@
 //! The conversation: what the engine holds, and what it does with each event.
 
-use crate::capture::Capture;
-use crate::convert::{self, Known, KnownPort};
+use crate::convert::{self, Known};
 use crate::input::{Event, Events};
 use crate::protocol::{
-    Empty, ErrorCode, ErrorReply, OfTrial, OpenReply, OpenRequest, Reply, Request, RunRequest,
-    VERSION,
+    Empty, ErrorCode, ErrorReply, OpenReply, OpenRequest, Reply, Request, VERSION,
 };
-use crate::report::Beside;
 use crate::{parse, report, usage};
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
-use pinchpoint_port::{Deadline, OpenError, OpenErrorKind, Port, Stamps};
+use pinchpoint_port::{Deadline, OpenError, OpenErrorKind, Port};
 use pinchpoint_worker::{Clock, probe};
-use pinchpoint_workload::streams::hold::ReleaseAtEnd;
-use pinchpoint_workload::streams::{self, Live, Stage, WorkersPorts, loopback};
+use pinchpoint_workload::streams::WorkersPorts;
 use std::fs::File;
 use std::io::{self, Write};
-use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
+mod connections;
 mod trial;
 mod workload;
 
+use connections::UnderWay;
 use trial::Trial;
 use workload::Workload;
 
 const LINK_POLL: Duration = Duration::from_millis(10);
-const BEGIN_POLL: Duration = Duration::from_micros(100);
 
 /// Ports and the workers that drive them.
 struct OpenSession {
@@ -54,6 +50,7 @@ struct Session {
     open: Option<OpenSession>,
     trial: Option<Trial>,
     workload: Option<Workload>,
+    load: Option<UnderWay>,
     leave: Option<Leave>,
     widest: probe::Widest,
 }
@@ -71,6 +68,7 @@ pub fn run(events: Events, out: File) -> io::Result<u8> {
         open: None,
         trial: None,
         workload: None,
+        load: None,
         leave: None,
         widest: probe::Widest::default(),
     };
@@ -83,6 +81,9 @@ pub fn run(events: Events, out: File) -> io::Result<u8> {
         workload.stop();
         // Its outcome can no longer be reported.
         let _ = workload.join();
+    }
+    if let Some(load) = session.load.take() {
+        load.abandon();
     }
     result
 }
@@ -161,7 +162,8 @@ impl Session {
     fn next_event(&self) -> Option<Event> {
         let of_trial = self.trial.as_ref().and_then(|trial| trial.next_sample);
         let of_workload = self.workload.as_ref().and_then(Workload::next_sample);
-        let next_sample = of_trial.or(of_workload);
+        let of_load = self.load.as_ref().and_then(UnderWay::next_look);
+        let next_sample = of_trial.or(of_workload).or(of_load);
         let Some(at) = next_sample else {
             return Some(self.events.receiver.recv().unwrap_or(Event::End));
         };
@@ -196,6 +198,7 @@ impl Session {
             }
             Event::TrialSent => self.tell_sent(),
             Event::TrialEnded if self.workload.is_some() => self.finish_workload(),
+            Event::TrialEnded if self.load.is_some() => self.finish_load(),
             Event::TrialEnded => self.finish_trial(),
             Event::Listening(address) => self.tell_listening(address),
         }
@@ -221,11 +224,14 @@ impl Session {
         if let Some(workload) = &mut self.workload {
             workload.end(reason);
         }
+        if let Some(load) = &mut self.load {
+            load.end(reason);
+        }
     }
 
-    /// Whether a trial or a workload is running.
+    /// Whether a trial, a workload or a load is running.
     fn is_busy(&self) -> bool {
-        self.trial.is_some() || self.workload.is_some()
+        self.trial.is_some() || self.workload.is_some() || self.load.is_some()
     }
 
     fn part(&mut self, leave: Leave) -> io::Result<u8> {
@@ -252,17 +258,7 @@ impl Session {
                 self.depart(Leave::Bye);
                 Ok(None)
             }
-            Request::Stop(_) => match (&self.trial, &self.workload) {
-                (Some(trial), _) => {
-                    trial.live.stop();
-                    Ok(None)
-                }
-                (None, Some(workload)) => {
-                    workload.stop();
-                    Ok(None)
-                }
-                (None, None) => Err(error(ErrorCode::State, "stop: no trial is running", None)),
-            },
+            Request::Stop(_) => self.stop().map(|()| None),
             Request::Go(_) if self.trial.as_mut().is_some_and(Trial::go) => Ok(None),
             Request::Go(_) => Err(error(ErrorCode::State, "go: no trial waits for it", None)),
             _ if self.is_busy() => Err(error(
@@ -293,7 +289,21 @@ impl Session {
                 self.workload = Some(Workload::start(&request, ended)?);
                 Ok(None)
             }
+            Request::Connections(request) => self.start_load(&request).map(|()| None),
         }
+    }
+
+    /// Ends what runs before its time.
+    fn stop(&self) -> Result<(), ErrorReply> {
+        match (&self.trial, &self.workload, &self.load) {
+            (Some(trial), _, _) => trial.live.stop(),
+            (_, Some(workload), _) => workload.stop(),
+            (_, _, Some(load)) => load.stop(),
+            (None, None, None) => {
+                return Err(error(ErrorCode::State, "stop: no trial is running", None));
+            }
+        }
+        Ok(())
     }
 
     /// Opens the ports and waits for their links. A session that was open
@@ -321,104 +331,10 @@ impl Session {
         Ok(opened)
     }
 
-    fn start_trial(&mut self, request: &RunRequest) -> Result<(), ErrorReply> {
-        let Some(open) = &mut self.open else {
-            return Err(error(
-                ErrorCode::State,
-                "run: no ports are open",
-                Some("send open first"),
-            ));
-        };
-        let mut plan = convert::plan(request, &open.known, &self.cores)?;
-        let hold = convert::hold(request)?;
-        if let Some(slices) = &mut plan.slices {
-            slices.hold.clone_from(&hold);
-        }
-        let deadline = Deadline {
-            until: Instant::now() + open.link_timeout,
-            cancelled: &self.events.leaving,
-        };
-        await_links(&mut open.ports, &open.known, deadline)?;
-        let capture = request.capture.as_ref().map(Capture::create).transpose()?;
-        let loopback = request
-            .loopback
-            .then(|| loopback::measure(&plan, &self.clock));
-        let quiet_within = Duration::from_secs_f64(request.quiet_within_s);
-        let cache_lines =
-            report::cache_lines_before(&request.probe_cores, quiet_within, &mut self.widest);
-        let live = Arc::new(Live::new(plan.workers.len(), plan.parts.len()));
-        let ended = self.events.sender.clone();
-        let one_queue = open.known.ports.iter().all(|port| port.workers.len() < 2);
-        let ports = std::mem::take(&mut open.ports);
-        // What others stamp is stamped by the system's time of day.
-        let is_stamped = |port: &KnownPort| port.stamps != Stamps::Engine;
-        let is_wall = request.wall_clock || open.known.ports.iter().any(is_stamped);
-        let clock = if is_wall {
-            Clock::wall()
-        } else {
-            self.clock.clone()
-        };
-        let waits = request.on_go;
-        let tell = move |stage| {
-            let _ = match stage {
-                Stage::Sent if !waits => Ok(()),
-                Stage::Sent => ended.send(Event::TrialSent),
-                Stage::Ended => ended.send(Event::TrialEnded),
-            };
-        };
-        let running = streams::start(ports, plan, &clock, &live, tell);
-        let Ok(running) = running else {
-            self.open = None;
-            return Err(error(
-                ErrorCode::Internal,
-                "run: the thread of the trial could not be started",
-                None,
-            ));
-        };
-        let begun = Instant::now();
-        let sample_interval = request.sample_interval_s.map(Duration::from_secs_f64);
-        self.trial = Some(Trial {
-            request: request.clone(),
-            capture,
-            loopback: loopback.flatten().map(report::loopback),
-            running,
-            live,
-            clock,
-            is_wall,
-            begun,
-            one_queue,
-            sample_interval,
-            next_sample: sample_interval
-                .filter(|_| !waits)
-                .map(|interval| begun + interval),
-            cache_lines,
-            _released: hold.map(ReleaseAtEnd),
-        });
-        Ok(())
-    }
-
-    /// Waits until the workers receive: the other engine may send from then on.
-    fn await_begin(&self, trial: String) -> Reply {
-        while self
-            .trial
-            .as_ref()
-            .is_some_and(|trial| !trial.live.has_begun())
-        {
-            std::thread::sleep(BEGIN_POLL);
-        }
-        Reply::Begun(OfTrial { trial })
-    }
-
-    fn tell_sent(&mut self) -> io::Result<()> {
-        let Some(trial) = &mut self.trial else {
-            return Ok(());
-        };
-        trial.next_sample = None;
-        let trial = trial.request.trial.clone();
-        self.write(&Reply::Sent(OfTrial { trial }))
-    }
-
     fn sample(&mut self) -> io::Result<()> {
+        if self.load.is_some() {
+            return self.tell_samples();
+        }
         if let Some(workload) = &mut self.workload {
             let sample = workload.sample();
             return self.write(&Reply::SocketsSample(sample));
@@ -428,40 +344,5 @@ impl Session {
         };
         let sample = trial.sample();
         self.write(&Reply::Sample(sample))
-    }
-
-    fn finish_trial(&mut self) -> io::Result<()> {
-        let Some(trial) = self.trial.take() else {
-            return Ok(());
-        };
-        let reply = match (trial.running.join(), &mut self.open) {
-            (Some((ports, Ok(mut outcome))), Some(open)) => {
-                open.ports = ports;
-                let set = trial.is_wall.then(|| trial.clock.was_set()).flatten();
-                let why =
-                    set.map(|by| format!("the system's time of day was set by {by:?} meanwhile"));
-                outcome.failure = outcome.failure.or(why);
-                let cache_lines = report::cache_lines_after(trial.cache_lines, &mut self.widest);
-                let capture = trial.capture;
-                let beside = Beside {
-                    cache_lines,
-                    loopback: trial.loopback,
-                    capture: capture.map(|file| file.write(&outcome, &open.known, &trial.clock)),
-                };
-                let result = report::result(&trial.request, outcome, &open.known, beside);
-                Reply::Result(Box::new(result))
-            }
-            (Some((_, Err(message))), _) => {
-                self.open = None;
-                Reply::Error(error(ErrorCode::Internal, message, Some("send open again")))
-            }
-            _ => {
-                self.open = None;
-                let message = format!("trial {}: a worker thread failed", trial.request.trial);
-                let hint = Some("its message is on stderr; send open again");
-                Reply::Error(error(ErrorCode::Internal, message, hint))
-            }
-        };
-        self.write(&reply)
     }
 }

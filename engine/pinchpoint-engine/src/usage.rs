@@ -24,7 +24,8 @@ for people. protocol/README.md and protocol/schema.json define the messages:
   run     one trial; samples while it runs, then its result
   go      begin to send in a trial that waits for it
   sockets one workload over kernel sockets; needs no open ports
-  stop    end the running trial or workload early
+  connections one load of connections over the open ports
+  stop    end the running trial, workload or load early
   bye     close all ports and exit
 
 The end of input or SIGTERM ends a running trial, closes all ports and exits;

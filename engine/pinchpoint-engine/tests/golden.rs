@@ -51,9 +51,31 @@ fn messages_of_workloads_are_read_and_written_back_equal() {
     assert!(requests > 0);
 }
 
+/// Those of loads, too.
+#[test]
+fn messages_of_loads_are_read_and_written_back_equal() {
+    let mut requests = 0;
+    for line in lines("connections.jsonl") {
+        let mut message = value(&line);
+        if message["type"] == "connections" {
+            let request = parse::request(&line).unwrap();
+            assert_eq!(serde_json::to_value(&request).unwrap(), message);
+            requests += 1;
+        } else {
+            let reply: Reply = serde_json::from_str(&line).unwrap();
+            assert_eq!(serde_json::to_value(&reply).unwrap(), message);
+            message["surprise"] = Value::Null;
+            assert!(serde_json::from_value::<Reply>(message).is_err());
+        }
+    }
+    assert!(requests > 0);
+}
+
 #[test]
 fn an_unknown_key_is_refused_in_every_request() {
-    for line in lines("lab_to_engine.jsonl") {
+    let of_loads = lines("connections.jsonl").into_iter();
+    let of_loads = of_loads.filter(|line| value(line)["type"] == "connections");
+    for line in lines("lab_to_engine.jsonl").into_iter().chain(of_loads) {
         let mut request = value(&line);
         request["surprise"] = Value::Null;
         let error = parse::request(&request.to_string()).unwrap_err();

@@ -221,7 +221,7 @@ fn a_line_too_long_or_not_text_is_an_error_and_no_more() {
 /// A request with one value somewhere replaced by another.
 fn mutated() -> impl Strategy<Value = String> {
     let request = prop_oneof![
-        Just(json!({"type": "hello", "protocol": 8})),
+        Just(json!({"type": "hello", "protocol": 9})),
         Just(mem_pair("")),
         Just(run(0.001, &[stream(0, "left", "right", json!(1000.0))])),
         Just(in_slices()),

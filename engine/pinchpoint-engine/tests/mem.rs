@@ -227,7 +227,7 @@ fn stop_ends_the_trial_with_a_closed_account() {
     let mut engine = opened(&mem_pair(""));
     engine.send(&run(600.0, &[stream(0, "left", "right", json!(50_000.0))]));
     std::thread::sleep(Duration::from_millis(100));
-    let busy = engine.ask(&json!({"type": "hello", "protocol": 8}));
+    let busy = engine.ask(&json!({"type": "hello", "protocol": 9}));
     assert_eq!(busy["code"], "state");
     let result = engine.ask(&json!({"type": "stop"}));
     assert_identities(&result);
@@ -262,7 +262,7 @@ fn sigint_is_left_to_the_lab_and_sigterm_ends_the_engine() {
     let pid = Pid::from_raw(engine.pid());
     engine.send(&run(600.0, &[stream(0, "left", "right", json!(50_000.0))]));
     kill(pid, Signal::SIGINT).unwrap();
-    let still_there = engine.ask(&json!({"type": "hello", "protocol": 8}));
+    let still_there = engine.ask(&json!({"type": "hello", "protocol": 9}));
     assert_eq!(still_there["code"], "state");
     kill(pid, Signal::SIGTERM).unwrap();
     let result = engine.receive();

@@ -161,7 +161,7 @@ fn one_group_in_short_slices_is_a_time_series_of_the_trial() {
 #[test]
 fn several_workers_agree_on_the_slices() {
     let mut engine = Engine::start();
-    let hello = engine.ask(&json!({"type": "hello", "protocol": 8}));
+    let hello = engine.ask(&json!({"type": "hello", "protocol": 9}));
     let Some(other) = hello["cores"].get(1) else {
         return;
     };

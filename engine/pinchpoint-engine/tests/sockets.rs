@@ -73,7 +73,7 @@ fn a_workload_needs_no_ports_and_leaves_the_session_as_it_was() {
 #[test]
 fn stop_ends_a_workload_with_its_counts_and_nothing_else_is_accepted_before() {
     let mut engine = under_way();
-    engine.send(&json!({"type": "hello", "protocol": 8}));
+    engine.send(&json!({"type": "hello", "protocol": 9}));
     assert_eq!(end(&mut engine)["code"], "state");
     engine.send(&workload("rr", 0.1));
     assert_eq!(end(&mut engine)["code"], "state");

@@ -1,6 +1,6 @@
 //! What every standing workload reports: how its loop ran, and how its ports were.
 
-use crate::turn::Core;
+use crate::turn::{Core, WorkerPort};
 use pinchpoint_port::Port;
 use pinchpoint_traffic::gaps::GapRecorder;
 
@@ -38,7 +38,49 @@ pub struct PortAccount {
     pub stats: Vec<(String, u64)>,
 }
 
+/// Counters of a port at some time, from which others count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Baseline {
+    rx_missed: Option<u64>,
+    stats: Vec<(String, u64)>,
+}
+
+impl Baseline {
+    /// Reads the counters of `own` now.
+    pub fn of(own: &mut WorkerPort) -> Self {
+        Self {
+            rx_missed: own.port.rx_missed(),
+            stats: own.port.stats(),
+        }
+    }
+
+    /// The frames missed since then, of those missed until now.
+    pub fn missed(&self, now: Option<u64>) -> Option<u64> {
+        Some(now?.saturating_sub(self.rx_missed?))
+    }
+
+    /// The increase of every counter; one that was not there before began at zero.
+    pub fn stats(&self, now: Vec<(String, u64)>) -> Vec<(String, u64)> {
+        let since = |(name, value): (String, u64)| {
+            let earlier = self.stats.iter().find(|(known, _)| *known == name);
+            let value = value.saturating_sub(earlier.map_or(0, |(_, value)| *value));
+            (name, value)
+        };
+        now.into_iter().map(since).collect()
+    }
+}
+
 impl PortAccount {
+    /// What happened since `before`, which was read before the workload began.
+    #[must_use]
+    pub fn since(self, before: &Baseline) -> Self {
+        Self {
+            rx_missed: before.missed(self.rx_missed),
+            stats: before.stats(self.stats),
+            ..self
+        }
+    }
+
     /// Adds what happened to another queue of the same port.
     pub fn merge(&mut self, other: &Self) {
         let missed = self.rx_missed.zip(other.rx_missed);

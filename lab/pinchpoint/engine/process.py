@@ -105,6 +105,10 @@ def named(where: str, do: Callable[_P, _T], *args: _P.args, **options: _P.kwargs
         raise
 
 
+class _NoAnswerError(EngineError):
+    """The engine runs and said nothing for too long."""
+
+
 class Start(TypedDict, total=False):
     """How an engine is started; None, or left out: as it is installed, in this process's environment, without a log."""
 
@@ -268,7 +272,7 @@ class EngineProcess:
             if (asleep_s := min(self._asleep_until_s - time.monotonic(), self._asleep_s)) > 0:
                 self._gone.poll(asleep_s * 1e3)
             if not self._readable.poll(max(0.0, deadline - time.monotonic()) * 1e3):
-                raise EngineError("the engine did not answer in time and was terminated", _SEE_LOG)
+                raise _NoAnswerError("the engine did not answer in time and was terminated", _SEE_LOG)
             chunk = self._process.stdout.read(1 << 20)
             if chunk == b"":
                 raise self._died()
@@ -414,8 +418,11 @@ class ProcessInstrument(EngineProcess):
     ) -> ConnectionsResult:
         """One load of connections, which lasts no longer; `heard` gets its samples. Raises EngineError."""
         with session_preferred():
-            longest_s = self._request.link_timeout_s + request.lead_s + lasting_s + SPARE_S
-            result = self._ask(request, ConnectionsResult, longest_s, heard)
+            try:
+                result = self._ask(request, ConnectionsResult, request.lead_s + lasting_s + SPARE_S, heard)
+            except _NoAnswerError:  # nobody says where the service is, which its account tells
+                self.stop()
+                result = self._answer(ConnectionsResult, GRACE_S)
         self._may_be_late = False
         if result.status == "aborted":
             raise EngineError(f"the engine opened no more connections: {result.reason}", _SEE_LOG)

@@ -375,10 +375,11 @@ def established(bench: Standing, wanted: Established) -> Scenario:
     scenario, balancer = bench.scenario, bench.live.balancer()
     (stream,) = scenario.streams
     bench.task.on_stoppable(Undoable())
-    if balancer:
-        require_places(balancer.limits(), wanted)
     with ends_of(bench) as ends:
         load = replace(connections.left(wanted), in_order=True)  # opened by one core, as frames are sent
+        ends.prepare(load)
+        if balancer:
+            require_places(balancer.limits(), wanted)
         leaving = connections.leaving(ends.request(connections.left(wanted)), wanted, stream)
         next_hop = next_hop_of(ends.connect(load, leaving), ends.service, wanted)
     tracked = balancer.tracked() if balancer else None

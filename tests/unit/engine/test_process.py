@@ -163,7 +163,7 @@ def test_a_run_asks_for_full_bursts_every_latency_the_engines_own_share_and_no_c
     engine.run(replace(REQUEST, streams=streams))
     engine.close()
     hello, opened, run = (json.loads(line) for line in heard.read_text().splitlines())
-    assert (hello, opened["workers"]) == ({"type": "hello", "protocol": 8}, [{"core": 0, "ports": ["left"]}])
+    assert (hello, opened["workers"]) == ({"type": "hello", "protocol": 9}, [{"core": 0, "ports": ["left"]}])
     asked = {key: run[key] for key in ("tx_burst", "latency_every", "loopback", "capture")}
     assert asked == {"tx_burst": 64, "latency_every": 1, "loopback": True, "capture": None}
     assert [stream["rate"] for stream in run["streams"]] == [{"fps": 750_000.0}, {"fps": 250_000.0}]
@@ -185,7 +185,7 @@ def test_a_backend_that_cannot_is_a_requirement_with_its_remedy():
         ((HELLO, "not json"), "sys.stdin.read()", "invalid message"),
         ((HELLO, '{"type":"open","ports":[],"extra":1}'), "sys.stdin.read()", "extra"),
         ((HELLO, '{"type":"bye"}'), "sys.stdin.read()", "Bye where Opened was expected"),
-        ((HELLO.replace('"protocol":8', '"protocol":9'),), "sys.stdin.read()", "protocol 9"),
+        ((HELLO.replace('"protocol":9', '"protocol":10'),), "sys.stdin.read()", "protocol 10"),
         ((HELLO,), "sys.exit(7)", "exited with code 7"),
         ((HELLO,), "import os; os.kill(os.getpid(), 9)", "killed by signal 9"),
     ],

@@ -76,7 +76,7 @@ def test_a_workload_is_asked_for_once_and_the_engine_is_ended(fake):
     command, heard = fake
     result = run_workload(RR, Local(), command=command)
     assert json.loads(msgspec.json.encode(result)) == json.loads(SOCKETS[4])
-    assert heard() == [{"type": "hello", "protocol": 8}, json.loads(SOCKETS[0]), {"type": "bye"}]
+    assert heard() == [{"type": "hello", "protocol": 9}, json.loads(SOCKETS[0]), {"type": "bye"}]
 
 
 def test_samples_reach_the_listener_before_the_result(fake):
@@ -181,9 +181,9 @@ def test_what_the_machine_lacks_is_a_requirement_with_its_remedy():
 def test_an_engine_of_another_protocol_is_asked_for_nothing(tmp_path):
     asked = tmp_path / "asked"
     then = f"open({str(asked)!r}, 'w').write(sys.stdin.readline())"
-    hello = HELLO.replace('"protocol":8', '"protocol":9')
+    hello = HELLO.replace('"protocol":9', '"protocol":10')
     program = f"import sys\nsys.stdin.readline()\nprint({hello!r}, flush=True)\n{then}"
-    with pytest.raises(EngineError, match="protocol 9"):
+    with pytest.raises(EngineError, match="protocol 10"):
         run_workload(RR, Local(), command=[sys.executable, "-c", program])
     assert asked.read_text() == '{"type":"bye"}\n'
 

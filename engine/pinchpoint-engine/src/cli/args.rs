@@ -8,11 +8,12 @@ use super::forward_args::ForwardArgs;
 use super::inspect::InspectArgs;
 use super::numbers::{self, Pace};
 use super::ports::{self, PortArg, Target};
-use super::ranges::{self, Addresses};
+use super::ranges;
 use super::reflect::ReflectArgs;
 use super::relay_args::RelayArgs;
 use super::sockets_args::{CrrArgs, RrArgs, StreamArgs};
 use crate::protocol::{FieldRequest, Mac, Size, TcpFlag};
+use crate::text::{self, Addresses};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use std::path::PathBuf;
@@ -248,19 +249,19 @@ pub struct FrameArgs {
 pub struct FlowArgs {
     /// Source addresses: one, a range A-B, or the hosts of a network A/N
     /// [default: 16.0.0.1, or fd00::1]
-    #[arg(long, visible_alias = "clients", value_name = "IP", value_parser = ranges::addresses)]
+    #[arg(long, visible_alias = "clients", value_name = "IP", value_parser = text::addresses)]
     #[arg(conflicts_with = "whole")]
     pub src: Option<Addresses>,
     /// Destination addresses [default: 48.0.0.1, or fd00:1::1]
-    #[arg(long, visible_alias = "servers", value_name = "IP", value_parser = ranges::addresses)]
+    #[arg(long, visible_alias = "servers", value_name = "IP", value_parser = text::addresses)]
     #[arg(conflicts_with = "whole")]
     pub dst: Option<Addresses>,
     /// Source ports: one or a range [default: 1025]
-    #[arg(long, value_name = "PORT", value_parser = ranges::ports, conflicts_with = "whole")]
-    pub src_port: Option<ranges::Ports>,
+    #[arg(long, value_name = "PORT", value_parser = text::ports, conflicts_with = "whole")]
+    pub src_port: Option<text::Ports>,
     /// Destination ports: one or a range [default: 12]
-    #[arg(long, value_name = "PORT", value_parser = ranges::ports, conflicts_with = "whole")]
-    pub dst_port: Option<ranges::Ports>,
+    #[arg(long, value_name = "PORT", value_parser = text::ports, conflicts_with = "whole")]
+    pub dst_port: Option<text::Ports>,
     /// Number of flows before the first one repeats [default: all combinations]. Without
     /// address ranges, ranges are made for it, with 65535 destinations per source
     #[arg(long, value_name = "N", value_parser = numbers::count)]

@@ -2,10 +2,11 @@
 
 use super::balance_args::BalanceArgs;
 use super::numbers::grouped;
-use super::standing_account::{PortTold, Ran, port_table};
-use super::standing_args::idle_word;
+use super::standing_account::port_table;
 use super::table::{Paint, Table};
 use super::{Failure, print, print_json, standing};
+use crate::protocol::connections::{PortTold, Ran};
+use crate::report::standing::idle_word;
 use pinchpoint_devices::balancer::counts::{Counts, Drops, Tracked};
 use pinchpoint_devices::balancer::settings::Settings;
 use pinchpoint_devices::balancer::{Account, Attached, Balancer};

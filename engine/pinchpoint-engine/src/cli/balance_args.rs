@@ -2,8 +2,8 @@
 
 use super::Failure;
 use super::numbers;
-use super::ranges::{self, Addresses, Ports};
 use super::standing_args::StandingArgs;
+use crate::text::{self, Addresses, Ports};
 use clap::{Args, ValueEnum};
 use pinchpoint_devices::balancer::settings::{
     LocalEnds, MOST_BACKENDS, MOST_CONNECTIONS, MOST_LOCAL_ENDS, Scheduler, Settings, Timeouts,
@@ -48,14 +48,14 @@ pub struct BalanceArgs {
     pub backend: Vec<SocketAddr>,
     /// Addresses that backends see (full-NAT): one, a range A-B, or the hosts of a network A/N
     /// [default: none, destination NAT]
-    #[arg(long, value_name = "IP", value_parser = ranges::addresses)]
+    #[arg(long, value_name = "IP", value_parser = text::addresses)]
     pub local: Option<Addresses>,
     /// Leave addresses and ports as they are: backends are reached by their Ethernet addresses, and
     /// answer the clients themselves (direct return)
     #[arg(long, conflicts_with = "local")]
     pub direct: bool,
     /// Ports of each local address: one or a range
-    #[arg(long, value_name = "PORT", default_value = "1025-65535", value_parser = ranges::ports, requires = "local")]
+    #[arg(long, value_name = "PORT", default_value = "1025-65535", value_parser = text::ports, requires = "local")]
     pub local_ports: Ports,
     /// Which backend gets a connection
     #[arg(long, value_enum, default_value = "round-robin")]

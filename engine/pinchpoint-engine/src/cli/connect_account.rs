@@ -1,165 +1,15 @@
-//! What `connect` and `serve` print.
+//! Tables of what `connect` and `serve` have counted.
 
-use super::connect_parts::{SourcesTold, TimesTold};
 use super::numbers::{duration, grouped, scaled};
-use super::standing_account::{PortTold, Ran, port_table};
+use super::standing_account::port_table;
 use super::table::{Paint, Table};
-use pinchpoint_workload::connections::client::Client;
-use pinchpoint_workload::connections::counts::Counts;
-use pinchpoint_workload::connections::server::Server;
-use pinchpoint_workload::connections::work::{Account, Others};
-use serde::Serialize;
+use crate::protocol::connections::{ClientTold, ConnectionsAccount, HandedTold, Ran, ServerTold};
 use std::fmt::Write as _;
 
 /// Addresses in a table.
 const MOST_SHOWN: usize = 8;
 
-/// The account on the wire; `type` is `connections`.
-#[derive(Debug, Serialize)]
-#[serde(tag = "type", rename = "connections")]
-pub(super) struct Told {
-    #[serde(flatten)]
-    ran: Ran,
-    /// By core, where there are several.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    cores: Vec<Ran>,
-    ports: Vec<PortTold>,
-    /// Null for `serve`, and as long as the next hop has not answered.
-    client: Option<ClientTold>,
-    /// The Ethernet address to which the client's frames went.
-    next_hop: Option<String>,
-    server: Option<ServerTold>,
-    others: Vec<OthersTold>,
-    /// Segments that backends gave to the client past the device; null without --direct-return.
-    returned: Option<u64>,
-    /// Segments that arrived at another core than their connection's; null with one core.
-    handed: Option<HandedTold>,
-}
-
-#[derive(Debug, Serialize)]
-struct HandedTold {
-    segments: u64,
-    lost: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct ClientTold {
-    opened: u64,
-    shortfall: u64,
-    established: u64,
-    /// Of these, whose SYN's answer had a time stamp; 0 without --timestamps.
-    stamped: u64,
-    answered: u64,
-    completed: u64,
-    refused: u64,
-    reset: u64,
-    timed_out_connecting: u64,
-    timed_out_answering: u64,
-    timed_out_closing: u64,
-    unfinished: u64,
-    most_open: u64,
-    retransmitted: u64,
-    duplicated: u64,
-    early: u64,
-    stale: u64,
-    late: u64,
-    foreign: u64,
-    wrong_payload: u64,
-    wrong_backend: u64,
-    toa_right: u64,
-    toa_wrong: u64,
-    unsent: u64,
-    /// Connections that a backend could not tell from another open one; null where that was not looked at.
-    reused: Option<u64>,
-    /// Since the connection was due; null before the first.
-    connect_ns: Option<TimesTold>,
-    answer_ns: Option<TimesTold>,
-    close_ns: Option<TimesTold>,
-    /// Of the first answer, where answers are of several segments; otherwise `answer_ns`.
-    first_byte_ns: Option<TimesTold>,
-    /// Of answers, in order and once.
-    delivered_bytes: u64,
-    /// From when the first connection was due until the last byte; null before that.
-    goodput_bps: Option<f64>,
-    /// Connections answered, by the backend's number.
-    backends: Vec<u64>,
-    /// The same by the source address that the backend saw.
-    local: SourcesTold,
-    /// Who gave the first answer, by connection, none where it did not come or was wrong; null
-    /// without --order.
-    order: Option<Vec<Option<u16>>>,
-}
-
-#[derive(Debug, Serialize)]
-struct ServerTold {
-    backends: Vec<BackendTold>,
-    elsewhere: u64,
-    unacknowledged: u64,
-    wrong_payload: u64,
-    unsent: u64,
-    /// SYNs by source address.
-    sources: SourcesTold,
-}
-
-#[derive(Debug, Serialize)]
-struct BackendTold {
-    syns: u64,
-    requests: u64,
-    fins: u64,
-    closed: u64,
-    resets: u64,
-    toa: u64,
-    down: u64,
-    /// Segments of answers that it sent again.
-    retransmitted: u64,
-    /// SYNs with a time stamp.
-    stamped: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct OthersTold {
-    port: String,
-    other: u64,
-    malformed: u64,
-    fragments: u64,
-    wrong_checksums: u64,
-    answered: u64,
-    segments: u64,
-}
-
-impl Told {
-    /// Of all cores, whose accounts these are; none of none.
-    pub(super) fn new(accounts: &[Account], cores: &[usize], idle: &str) -> Option<Self> {
-        let (first, rest) = accounts.split_first()?;
-        let mut merged = (!rest.is_empty()).then(|| first.clone());
-        if let Some(whole) = &mut merged {
-            for other in rest {
-                whole.merge(other);
-            }
-        }
-        let account = merged.as_ref().unwrap_or(first);
-        let ran = accounts.iter().zip(cores);
-        let ran = ran.map(|(account, &core)| Ran::new(&account.ran, core, idle.to_owned()));
-        let ran: Vec<Ran> = ran.collect();
-        let others = account.ports.iter().zip(&account.others);
-        Some(Self {
-            ran: Ran::of_all(&ran)?,
-            cores: if rest.is_empty() { Vec::new() } else { ran },
-            ports: account.ports.iter().map(PortTold::new).collect(),
-            client: account.client.as_ref().map(ClientTold::new),
-            next_hop: account.next_hop().map(|mac| mac.to_string()),
-            server: account.server.as_ref().map(ServerTold::new),
-            returned: account.returned,
-            handed: account.handed.map(|handed| HandedTold {
-                segments: handed.segments,
-                lost: handed.lost,
-            }),
-            others: others
-                .map(|(port, others)| OthersTold::new(&port.name, others))
-                .collect(),
-        })
-    }
-
+impl ConnectionsAccount {
     pub(super) fn tables(&self, paint: Paint) -> String {
         let parts = [
             self.client.as_ref().map(|client| client.tables(paint)),
@@ -176,9 +26,9 @@ impl Told {
 
     /// How the loop of each core ran.
     fn lines(&self) -> String {
-        let several = self.cores.iter();
-        let single = self.cores.is_empty().then_some(&self.ran);
-        let lines = several.chain(single).map(|ran| ran.line() + "\n");
+        let single = self.cores.is_empty().then(|| self.ran().line());
+        let several = self.cores.iter().map(Ran::line);
+        let lines = several.chain(single).map(|line| line + "\n");
         lines.collect::<Vec<_>>().concat()
     }
 
@@ -218,74 +68,6 @@ impl HandedTold {
 }
 
 impl ClientTold {
-    fn new(client: &Client) -> Self {
-        let Counts {
-            opened,
-            shortfall,
-            established,
-            stamped,
-            answered,
-            completed,
-            refused,
-            reset,
-            timed_out_connecting,
-            timed_out_answering,
-            timed_out_closing,
-            unfinished,
-            most_open,
-            retransmitted,
-            duplicated,
-            early,
-            stale,
-            late,
-            foreign,
-            wrong_payload,
-            wrong_backend,
-            toa_right,
-            toa_wrong,
-            unsent,
-        } = *client.counts();
-        let (times, delivered) = (client.times(), client.delivered());
-        let lasted_ns = delivered.last_ns.checked_sub(client.start_ns());
-        let lasted_ns = lasted_ns.filter(|&ns| ns > 0 && delivered.bytes > 0);
-        Self {
-            opened,
-            shortfall,
-            established,
-            stamped,
-            answered,
-            completed,
-            refused,
-            reset,
-            timed_out_connecting,
-            timed_out_answering,
-            timed_out_closing,
-            unfinished,
-            most_open,
-            retransmitted,
-            duplicated,
-            early,
-            stale,
-            late,
-            foreign,
-            wrong_payload,
-            wrong_backend,
-            toa_right,
-            toa_wrong,
-            unsent,
-            reused: client.reused(),
-            connect_ns: TimesTold::new(&times.connect),
-            answer_ns: TimesTold::new(&times.answer),
-            close_ns: TimesTold::new(&times.close),
-            first_byte_ns: TimesTold::new(&times.first_byte),
-            delivered_bytes: delivered.bytes,
-            goodput_bps: lasted_ns.map(|ns| 8e9 * delivered.bytes as f64 / ns as f64),
-            backends: client.answered().backends().to_vec(),
-            local: SourcesTold::new(client.answered().local()),
-            order: client.order().map(|order| order.backends().collect()),
-        }
-    }
-
     fn tables(&self, paint: Paint) -> String {
         let mut outcomes = Table::new(&["connections", ""]);
         for (name, count) in [
@@ -385,31 +167,6 @@ impl ClientTold {
 }
 
 impl ServerTold {
-    fn new(server: &Server) -> Self {
-        let strays = server.strays();
-        let backends = server.backends().iter();
-        Self {
-            backends: backends
-                .map(|one| BackendTold {
-                    syns: one.syns,
-                    requests: one.requests,
-                    fins: one.fins,
-                    closed: one.closed,
-                    resets: one.resets,
-                    toa: one.toa,
-                    down: one.down,
-                    retransmitted: one.retransmitted,
-                    stamped: one.stamped,
-                })
-                .collect(),
-            elsewhere: strays.elsewhere,
-            unacknowledged: strays.unacknowledged,
-            wrong_payload: strays.wrong_payload,
-            unsent: strays.unsent,
-            sources: SourcesTold::new(server.sources()),
-        }
-    }
-
     fn table(&self, paint: Paint) -> String {
         let mut table = Table::new(&[
             "backend",
@@ -448,19 +205,5 @@ impl ServerTold {
             }
         }
         text
-    }
-}
-
-impl OthersTold {
-    fn new(port: &str, others: &Others) -> Self {
-        Self {
-            port: port.to_owned(),
-            other: others.other,
-            malformed: others.malformed,
-            fragments: others.fragments,
-            wrong_checksums: others.checksum,
-            answered: others.answered,
-            segments: others.segments,
-        }
     }
 }

@@ -1,10 +1,11 @@
 //! What `connect` and `serve` print, and when: accounts, and the samples of `connect --sample`.
 
-use super::connect_account::Told;
 use super::standing::Report;
-use super::standing_args::{StandingArgs, idle_word};
+use super::standing_args::StandingArgs;
 use super::table::Paint;
 use super::{print, print_json};
+use crate::protocol::connections::{ConnectionsAccount, ConnectionsCounts};
+use crate::report::standing::idle_word;
 use pinchpoint_workload::connections::samples::{Joined, Sample};
 use pinchpoint_workload::connections::work::Account;
 use serde::Serialize;
@@ -15,7 +16,18 @@ use std::time::Duration;
 
 /// How often it is looked whether there are samples.
 const LOOK: Duration = Duration::from_millis(10);
-const SECOND_NS: f64 = 1e9;
+
+/// A line of JSON.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type")]
+enum Line<'a> {
+    /// The account.
+    #[serde(rename = "connections")]
+    Account(&'a ConnectionsAccount),
+    /// Counts since the start.
+    #[serde(rename = "sample")]
+    Sample(&'a ConnectionsCounts),
+}
 
 /// Prints samples as they come, and accounts, each of all cores.
 pub(super) struct Printed {
@@ -30,11 +42,11 @@ pub(super) struct Printed {
 impl Report<Account> for Printed {
     fn accounts(&mut self, accounts: &[Account], cores: &[usize], out: &mut File) {
         self.drain(out);
-        let Some(told) = Told::new(accounts, cores, &self.idle) else {
+        let Some(told) = ConnectionsAccount::new(accounts, cores, &self.idle) else {
             return;
         };
         if self.json {
-            print_json(out, &told);
+            print_json(out, &Line::Account(&told));
         } else {
             print(out, &told.tables(Paint::of(out.is_terminal())));
         }
@@ -67,55 +79,8 @@ impl Printed {
         let samples = self.samples.iter().flat_map(Receiver::try_iter);
         for sample in samples {
             if let Some(sample) = self.joined.add(sample) {
-                print_json(out, &SampleTold::new(sample));
+                print_json(out, &Line::Sample(&ConnectionsCounts::new(sample)));
             }
-        }
-    }
-}
-
-/// Counts since the start; `type` is `sample`.
-#[derive(Debug, Serialize)]
-#[serde(tag = "type", rename = "sample")]
-struct SampleTold {
-    /// Since the first connection was due.
-    elapsed_s: f64,
-    opened: u64,
-    shortfall: u64,
-    established: u64,
-    answered: u64,
-    completed: u64,
-    refused: u64,
-    reset: u64,
-    timed_out_connecting: u64,
-    timed_out_answering: u64,
-    timed_out_closing: u64,
-    wrong_backend: u64,
-    backends: Vec<u64>,
-    kept: Vec<u64>,
-    left: Vec<u64>,
-    down: Vec<u64>,
-}
-
-impl SampleTold {
-    fn new(sample: Sample) -> Self {
-        let counts = sample.counts;
-        Self {
-            elapsed_s: sample.passed_ns as f64 / SECOND_NS,
-            opened: counts.opened,
-            shortfall: counts.shortfall,
-            established: counts.established,
-            answered: counts.answered,
-            completed: counts.completed,
-            refused: counts.refused,
-            reset: counts.reset,
-            timed_out_connecting: counts.timed_out_connecting,
-            timed_out_answering: counts.timed_out_answering,
-            timed_out_closing: counts.timed_out_closing,
-            wrong_backend: counts.wrong_backend,
-            backends: sample.backends,
-            kept: sample.kept,
-            left: sample.left,
-            down: sample.down,
         }
     }
 }

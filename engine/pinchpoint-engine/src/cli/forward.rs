@@ -2,10 +2,11 @@
 
 use super::forward_args::{ForwardArgs, Place};
 use super::numbers::grouped;
-use super::standing_account::{PortTold, Ran, port_table};
-use super::standing_args::idle_word;
+use super::standing_account::port_table;
 use super::table::{Paint, Table};
 use super::{Failure, print, print_json, standing};
+use crate::protocol::connections::{PortTold, Ran};
+use crate::report::standing::idle_word;
 use pinchpoint_devices::reference::{Account, Counts, Drops, Reference};
 use pinchpoint_port::Port;
 use pinchpoint_worker::WorkerPort;

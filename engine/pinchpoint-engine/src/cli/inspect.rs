@@ -2,10 +2,12 @@
 
 use super::numbers::{duration, grouped};
 use super::relay_account::{DirectionTold, direction_table, direction_told};
-use super::standing_account::{PortTold, Ran, port_table};
-use super::standing_args::{StandingArgs, idle_word};
+use super::standing_account::port_table;
+use super::standing_args::StandingArgs;
 use super::table::{Paint, Table};
 use super::{Failure, print, print_json, standing};
+use crate::protocol::connections::{PortTold, Ran};
+use crate::report::standing::idle_word;
 use clap::Args;
 use pinchpoint_devices::inspector::{Account, Inspector, LONG_NS, MOST_FLOWS, SHORT_NS, Seen};
 use pinchpoint_port::Port;

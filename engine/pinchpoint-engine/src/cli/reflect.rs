@@ -1,10 +1,12 @@
 //! `reflect`: sends frames back until somebody says stop.
 
 use super::numbers::grouped;
-use super::standing_account::{PortTold, Ran, port_table};
-use super::standing_args::{StandingArgs, idle_word};
+use super::standing_account::port_table;
+use super::standing_args::StandingArgs;
 use super::table::{Paint, Table};
 use super::{Failure, print, print_json, standing};
+use crate::protocol::connections::{PortTold, Ran};
+use crate::report::standing::idle_word;
 use clap::{Args, ValueEnum};
 use pinchpoint_devices::reflector::{Account, Reflector, Swap};
 use pinchpoint_port::Port;

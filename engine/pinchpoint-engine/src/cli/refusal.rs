@@ -48,6 +48,54 @@ const OPTIONS: &[(&str, &str)] = &[
     ("wait", "--spin"),
 ];
 
+/// The options of `connect` and `serve` that keys of a load come from.
+const LOAD_OPTIONS: &[(&str, &str)] = &[
+    ("answer_bytes", "--answer-size"),
+    ("backends", "--backend"),
+    ("by_tuple", "--by-tuple"),
+    ("client_ports", "--client-ports"),
+    ("clients", "--clients"),
+    ("close", "--close"),
+    ("count", "--count or --time"),
+    ("direct_return", "--direct-return"),
+    ("down", "--backend-down"),
+    ("hold_before", "--hold-before"),
+    ("hold_s", "--hold"),
+    ("lead_s", "--lead"),
+    ("next_hop", "--next-hop"),
+    ("order", "--order"),
+    ("ports", "PORT"),
+    ("ramp_s", "--ramp"),
+    ("rate_cps", "--rate"),
+    ("request_bytes", "--request-size"),
+    ("requests", "--requests"),
+    ("retry", "--retry"),
+    ("sample_interval_s", "--sample"),
+    ("sequence", "--sequence"),
+    ("timeout_s", "--timeout"),
+    ("timestamps", "--timestamps"),
+    ("to", "--to"),
+    ("work", "--work"),
+    ("workers", "--cores"),
+];
+
+/// The refusal of a load, whose keys are named by their options.
+pub(super) fn refused_load(error: &ErrorReply) -> Failure {
+    let (key, what) = error
+        .message
+        .split_once(": ")
+        .unwrap_or(("", &error.message));
+    let first = key.split(['.', '[']).next();
+    let option = LOAD_OPTIONS.iter().find(|(name, _)| first == Some(*name));
+    let option = option.map_or(key, |(_, option)| option);
+    let what = LOAD_OPTIONS
+        .iter()
+        .fold(what.to_owned(), |what, (name, option)| {
+            what.replace(&format!("'{name}'"), option)
+        });
+    Failure::usage(format!("{option}: {what}"))
+}
+
 /// An engine's refusal, in the words of the command line.
 pub(super) fn refused(error: ErrorReply) -> Failure {
     let (status, message) = match error.code {
@@ -86,6 +134,31 @@ fn by_option(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_load_is_refused_by_its_options() {
+        for (message, told) in [
+            (
+                "clients: fd00::1: expected addresses of the family of 'to' 10.0.0.1:80",
+                "--clients: fd00::1: expected addresses of the family of --to 10.0.0.1:80",
+            ),
+            (
+                "down[2].until_s: expected it",
+                "--backend-down: expected it",
+            ),
+            (
+                "retry.times: expected 1 to 100",
+                "--retry: expected 1 to 100",
+            ),
+        ] {
+            let error = ErrorReply {
+                code: ErrorCode::Invalid,
+                message: message.to_owned(),
+                hint: None,
+            };
+            assert_eq!(refused_load(&error), Failure::usage(told));
+        }
+    }
 
     #[test]
     fn a_refused_key_names_its_option() {

@@ -2,9 +2,9 @@
 
 use super::relay_account::Told;
 use super::relay_args::RelayArgs;
-use super::standing_args::idle_word;
 use super::table::Paint;
 use super::{Failure, print, print_json, standing};
+use crate::report::standing::idle_word;
 use pinchpoint_devices::relay::{Account, Relay};
 use pinchpoint_port::Port;
 use pinchpoint_worker::WorkerPort;

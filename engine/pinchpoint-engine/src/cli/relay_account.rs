@@ -1,8 +1,9 @@
 //! A relay's account, as JSON and as tables.
 
 use super::numbers::grouped;
-use super::standing_account::{PortTold, Ran, port_table};
+use super::standing_account::port_table;
 use super::table::{Paint, Table};
+use crate::protocol::connections::{PortTold, Ran};
 use pinchpoint_devices::relay::{Account, Direction};
 use pinchpoint_worker::watched::PortAccount;
 use serde::Serialize;

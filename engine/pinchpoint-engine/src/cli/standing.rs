@@ -10,20 +10,19 @@ use super::standing_args::StandingArgs;
 use super::{Failure, print};
 use crate::protocol::OpenRequest;
 use crate::session::allowed_cores;
+use crate::standing::{Crew, Told};
 use crate::{convert, usage};
-use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal};
-use pinchpoint_port::{AnyPort, Deadline, OpenError, Port, Stamps, ThreadGuard, mem, sched};
+use pinchpoint_port::{Deadline, OpenError, Port, Stamps};
 use pinchpoint_wire::FCS_LEN;
-use pinchpoint_worker::standing::{Control, Standing, UntilStopped};
-use pinchpoint_worker::{Clock, Settings, Worker, WorkerPort};
+use pinchpoint_worker::standing::{Control, Standing};
+use pinchpoint_worker::{Clock, Settings, WorkerPort};
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::{self, BufRead};
-use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Barrier, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -55,8 +54,6 @@ pub(super) struct Cores<'a> {
     pub linked: bool,
 }
 
-/// Frames that wait for another core at most.
-const LINK_FRAMES: usize = 1024;
 const LINK_POLL: Duration = Duration::from_millis(10);
 /// The line on stdin that asks for the account so far.
 const COUNTERS: &str = "counters";
@@ -71,29 +68,8 @@ enum Event<A> {
     Ask,
     /// Somebody wants it to forget.
     Forget,
-    /// A worker's account so far.
-    SoFar(usize, Box<A>),
-    /// The work of one has ended, for this reason if it never began.
-    Ended(usize, Result<Box<A>, String>),
-}
-
-/// What a worker's thread has.
-struct Assigned<M> {
-    worker: usize,
-    core: usize,
-    ports: Vec<WorkerPort>,
-    /// The first of the ports that lead to other workers.
-    links: usize,
-    make: M,
-    control: Arc<Control>,
-    clock: Clock,
-    start: Arc<Start>,
-}
-
-/// When all workers are ready, the time begins for all.
-struct Start {
-    ready: Barrier,
-    now_ns: OnceLock<u64>,
+    /// A worker's words.
+    Worker(Told<A>),
 }
 
 /// Runs the workload that `make` makes of the open ports and the time, on the core
@@ -153,55 +129,31 @@ where
     if args.until_eof {
         watch_input(tell.clone(), Arc::clone(&cancelled), S::FORGETS)?;
     }
-    let Some(mut opened) = open(&request, &cancelled)? else {
+    let Some(opened) = open(&request, &cancelled)? else {
         return Ok(usage::EXIT_DONE);
     };
-    if cores.linked {
-        link(&mut opened, S::LONGEST_FRAME.unwrap_or(mem::MAX_LEN));
-    }
     let settings = Settings {
         idle: args.idle,
         reply_timeout_ns,
     };
     let numbers: Vec<usize> = request.workers.iter().map(|worker| worker.core).collect();
     let controls: Vec<Arc<Control>> = numbers.iter().map(|_| Arc::default()).collect();
-    let clock = Clock::new().in_order(&numbers);
-    let begun = Arc::new(Start {
-        ready: Barrier::new(numbers.len()),
-        now_ns: OnceLock::new(),
-    });
-    for (worker, (ports, make)) in opened.into_iter().zip(make).enumerate() {
-        let assigned = Assigned {
-            worker,
-            core: numbers[worker],
-            ports,
-            links: args.ports.len(),
-            make,
-            control: Arc::clone(&controls[worker]),
-            clock: clock.clone(),
-            start: Arc::clone(&begun),
-        };
-        start(assigned, settings, tell.clone())?;
-    }
+    let crew = Crew {
+        ports: opened,
+        make,
+        controls: controls.clone(),
+        linked: cores.linked,
+        drained: false,
+        settings,
+        clock: Clock::new().in_order(&numbers),
+        cores: numbers.clone(),
+    };
+    crew.start(move |told| {
+        // The main thread is there until all have ended.
+        let _ = tell.send(Event::Worker(told));
+    })?;
     print(out, "ready\n");
     attend(&events, &controls, &mut report, &numbers, out)
-}
-
-/// Gives each worker a port to every other, in their order, behind its own.
-fn link(workers: &mut [Vec<WorkerPort>], longest: usize) {
-    let port = |to: usize, port| WorkerPort {
-        index: usize::MAX,
-        name: format!("worker {to}"),
-        port: AnyPort::Mem(port),
-        answers: HashMap::new(),
-    };
-    for first in 0..workers.len() {
-        for second in first + 1..workers.len() {
-            let (there, back) = mem::pair_of(LINK_FRAMES, longest);
-            workers[first].push(port(second, there));
-            workers[second].push(port(first, back));
-        }
-    }
 }
 
 /// Prints accounts until the work has ended on all cores.
@@ -228,22 +180,22 @@ fn attend<A>(
             Ok(Event::Stop) => ask(Control::stop),
             Ok(Event::Ask) => ask(Control::ask),
             Ok(Event::Forget) => ask(Control::forget),
-            Ok(Event::SoFar(worker, account)) => {
+            Ok(Event::Worker(Told::SoFar(worker, account))) => {
                 so_far[worker].push_back(*account);
                 if so_far.iter().all(|own| !own.is_empty()) {
                     let accounts = so_far.iter_mut().filter_map(VecDeque::pop_front);
                     report.accounts(&accounts.collect::<Vec<A>>(), cores, out);
                 }
             }
-            Ok(Event::Ended(worker, Ok(account))) => {
-                ended[worker] = Some(*account);
+            Ok(Event::Worker(Told::Ended(worker, Ok(done)))) => {
+                ended[worker] = Some(done.account);
                 if ended.iter().all(Option::is_some) {
                     let accounts: Vec<A> = ended.into_iter().flatten().collect();
                     report.accounts(&accounts, cores, out);
                     return Ok(usage::EXIT_DONE);
                 }
             }
-            Ok(Event::Ended(_, Err(why))) => return Err(Failure::failed(why)),
+            Ok(Event::Worker(Told::Ended(_, Err(why)))) => return Err(Failure::failed(why)),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(Failure::failed(
@@ -317,56 +269,6 @@ fn await_links(workers: &mut [Vec<WorkerPort>], deadline: Deadline<'_>) -> Resul
     }
 }
 
-/// Starts a thread of the workload.
-fn start<S, A>(
-    assigned: Assigned<impl FnOnce(&[WorkerPort], u64) -> S + Send + 'static>,
-    settings: Settings,
-    tell: Sender<Event<A>>,
-) -> io::Result<()>
-where
-    S: Standing<Outcome = A>,
-    A: Send + 'static,
-{
-    let Assigned {
-        worker,
-        core,
-        mut ports,
-        links,
-        make,
-        control,
-        clock,
-        start,
-    } = assigned;
-    let work = move || {
-        let _guard = ThreadGuard::new();
-        let ready = sched::pin(core).map_err(|error| format!("cannot pin to core {core}: {error}"));
-        let run = |()| {
-            // The kernel rounds sleeps up by 50 us otherwise (prctl(2), PR_SET_TIMERSLACK).
-            let _ = prctl::set_timerslack(1);
-            start.ready.wait();
-            let now_ns = *start.now_ns.get_or_init(|| clock.now_ns());
-            let workload = UntilStopped {
-                workload: make(&ports[..links], now_ns),
-                control: &control,
-                report: |account| {
-                    let _ = tell.send(Event::SoFar(worker, Box::new(account)));
-                },
-            };
-            let mut running = Worker::new(&mut ports, workload, settings, &clock);
-            running.run();
-            Box::new(running.close())
-        };
-        // The main thread waits for its end.
-        let ended = panic::catch_unwind(AssertUnwindSafe(|| ready.map(run)));
-        let ended = ended.unwrap_or_else(|_| Err(format!("the worker on core {core} panicked")));
-        let _ = tell.send(Event::Ended(worker, ended));
-    };
-    thread::Builder::new()
-        .name("workload".to_owned())
-        .spawn(work)?;
-    Ok(())
-}
-
 /// Blocks the signals that are for the workload in every thread started later, and
 /// reports them.
 fn watch_signals<A: Send + 'static>(
@@ -427,40 +329,4 @@ fn watch_input<A: Send + 'static>(
     let name = thread::Builder::new().name("stdin".to_owned());
     name.spawn(watch)?;
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use pinchpoint_worker::Idle;
-    use pinchpoint_workload::connections::work::Connections;
-
-    #[test]
-    fn a_worker_that_panics_has_ended() {
-        let core = allowed_cores()[0];
-        let assigned = Assigned {
-            worker: 3,
-            core,
-            ports: Vec::new(),
-            links: 0,
-            make: |_: &[WorkerPort], _: u64| -> Connections { panic!("planted") },
-            control: Arc::default(),
-            clock: Clock::new(),
-            start: Arc::new(Start {
-                ready: Barrier::new(1),
-                now_ns: OnceLock::new(),
-            }),
-        };
-        let settings = Settings {
-            idle: Idle::Next,
-            reply_timeout_ns: 0,
-        };
-        let (tell, events) = channel();
-        start(assigned, settings, tell).unwrap();
-        let Ok(Event::Ended(worker, Err(why))) = events.recv() else {
-            panic!("it did not end")
-        };
-        let expected = format!("the worker on core {core} panicked");
-        assert_eq!((worker, why), (3, expected));
-    }
 }

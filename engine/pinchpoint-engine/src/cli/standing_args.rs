@@ -97,18 +97,10 @@ fn idle(text: &str) -> Result<Idle, String> {
     }
 }
 
-/// As [`idle`] reads it.
-pub(super) fn idle_word(idle: Idle) -> String {
-    match idle {
-        Idle::Next | Idle::Spin => "spin".to_owned(),
-        Idle::Yield => "yield".to_owned(),
-        Idle::Sleep(time) => format!("sleep:{}us", time.as_secs_f64() * 1e6),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::standing::idle_word;
 
     #[test]
     fn cores_are_listed_one_by_one_or_from_the_first_to_the_last() {

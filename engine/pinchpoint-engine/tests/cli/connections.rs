@@ -353,30 +353,41 @@ fn servers_by_themselves_say_what_they_answered() {
 #[test]
 fn what_cannot_be_opened_names_the_option() {
     for (args, told) in [
-        (vec!["--rate", "0"], "--rate"),
+        (vec!["--rate", "0"], "--rate: expected 1 to 1000000000"),
         (
             vec!["--work", "nap"],
             "expected syn, abandon, reset or request",
         ),
         (
             vec!["--requests", "2000"],
-            "--requests 2000 of --request-size 64",
+            "--requests: 2000 of --request-size 64",
         ),
         (vec!["--request-size", "10"], "expected 24 to 1460"),
-        (vec!["--clients", "fd00::1"], "same family as --to"),
+        (
+            vec!["--clients", "fd00::1"],
+            "same family as --to 10.0.0.100:80",
+        ),
         (vec!["--answer-size", "63"], "expected 64 to 1048576"),
         (
             vec!["--work", "udp", "--answer-size", "2000"],
-            "--answer-size 2000: expected at most 1440 with --work udp",
+            "--answer-size: 2000; expected at most 1440 with --work udp",
         ),
         (vec!["--retry", "1s"], "expected TIME:TIMES"),
+        (vec!["--retry", "1s:101"], "--retry: expected 1 to 100"),
+        (
+            vec!["--backend-down", "0@6s-3s"],
+            "expected an end after 6 s",
+        ),
         (vec!["--backend-down", "0@1s"], "as in 2@3s-6s:reset"),
         (
             vec!["--backend-down", "1@1s-2s"],
-            "there is no such backend",
+            "--backend-down: 1: there is no such backend",
         ),
         (vec!["--sample", "100ms"], "--json"),
-        (vec!["--json", "--sample", "1ms"], "expected at least 10ms"),
+        (
+            vec!["--json", "--sample", "1ms"],
+            "--sample: expected at least 0.01 s",
+        ),
         (
             vec!["--next-hop", "gateway"],
             "expected an Ethernet address",
@@ -384,13 +395,13 @@ fn what_cannot_be_opened_names_the_option() {
         (vec!["--backend", "10.0.0.100:80"], "there are two"),
         (
             vec!["--work", "udp", "--requests", "2"],
-            "--work udp: one request each",
+            "--work: udp is one request each; leave out --requests, --hold",
         ),
         (vec!["--cores", "3-1"], "as in 0-3 or 0,2"),
         (vec!["--cores", "0", "--core", "0"], "cannot be used with"),
         (
             vec!["--cores", "0,0", "--order", "--json"],
-            "by one core; leave out --cores",
+            "in order by one core only; --cores has 2",
         ),
         (
             vec!["--cores", "0,0", "--client-ports", "1025"],
@@ -436,7 +447,7 @@ fn what_cannot_be_opened_names_the_option() {
         "10.1.0.1:80",
     ]);
     assert_eq!(alone.status.code(), Some(2));
-    assert!(stderr(&alone).contains("needs a second port"));
+    assert!(stderr(&alone).contains("PORT: --backend needs a second port"));
     let empty = output(&["serve", "mem:a"]);
     assert!(stderr(&empty).contains("add --backend"));
 }

@@ -123,14 +123,14 @@ pub fn port(name: &str, backend: &str, device: &str) -> Value {
 /// The first core this process may use.
 pub fn core() -> usize {
     let mut engine = Engine::start();
-    let hello = engine.ask(&json!({"type": "hello", "protocol": 8}));
+    let hello = engine.ask(&json!({"type": "hello", "protocol": 9}));
     let core = hello["cores"][0].as_u64().unwrap();
     usize::try_from(core).unwrap()
 }
 
 /// Two cores for two workers. With one core a test of them would show nothing, so it fails.
 pub fn two_cores(engine: &mut Engine) -> [Value; 2] {
-    let hello = engine.ask(&json!({"type": "hello", "protocol": 8}));
+    let hello = engine.ask(&json!({"type": "hello", "protocol": 9}));
     match &hello["cores"].as_array().unwrap()[..] {
         [one, other, ..] => [one.clone(), other.clone()],
         cores => panic!("this test needs two cores, and may use {cores:?}"),

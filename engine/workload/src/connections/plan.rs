@@ -67,6 +67,12 @@ impl Mix {
         self.only == Some(Work::Datagram)
     }
 
+    /// Whether any has a request.
+    pub fn has_requests(&self) -> bool {
+        let has = |work| matches!(work, Work::Request | Work::Datagram);
+        self.only.is_none_or(has)
+    }
+
     #[inline(always)]
     fn of(&self, hash: u64) -> Work {
         self.only.unwrap_or_else(|| {

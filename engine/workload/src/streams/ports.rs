@@ -5,23 +5,8 @@ use super::outcome::PortOutcome;
 use super::plan::{Plan, PlannedStream};
 use pinchpoint_port::{AnyPort, Port};
 use pinchpoint_traffic::counts::PortCounts;
+pub(super) use pinchpoint_worker::watched::Baseline;
 use pinchpoint_worker::{Received, WorkerPort};
-
-/// Counters of a port read before the trial, to take differences from.
-pub(crate) struct Baseline {
-    rx_missed: Option<u64>,
-    stats: Vec<(String, u64)>,
-}
-
-impl Baseline {
-    /// Reads the counters of `own` now.
-    pub(crate) fn of(own: &mut WorkerPort) -> Self {
-        Self {
-            rx_missed: own.port.rx_missed(),
-            stats: own.port.stats(),
-        }
-    }
-}
 
 /// What a port's transmit side has done.
 #[derive(Default, Clone, Copy)]
@@ -39,7 +24,7 @@ pub(crate) fn account(
     (counts, received): (PortCounts, Received),
     before: &Baseline,
 ) -> (usize, PortOutcome) {
-    let mut stats = stats_since(own.port.stats(), &before.stats);
+    let mut stats = before.stats(own.port.stats());
     let unsent = own.port.unsent().min(transmitted.sent);
     if unsent > 0 {
         stats.push(("engine_tx_unsent".to_owned(), unsent));
@@ -52,24 +37,10 @@ pub(crate) fn account(
         counts,
         full_receives: received.full_bursts,
         cut_receives: received.cut_turns,
-        rx_missed: difference(own.port.rx_missed(), before.rx_missed),
+        rx_missed: before.missed(own.port.rx_missed()),
         stats,
     };
     (own.index, outcome)
-}
-
-fn difference(now: Option<u64>, before: Option<u64>) -> Option<u64> {
-    Some(now?.saturating_sub(before?))
-}
-
-/// The increase of every counter; one that was not there before began at zero.
-fn stats_since(now: Vec<(String, u64)>, before: &[(String, u64)]) -> Vec<(String, u64)> {
-    let since = |(name, value): (String, u64)| {
-        let earlier = before.iter().find(|(known, _)| *known == name);
-        let value = value.saturating_sub(earlier.map_or(0, |(_, value)| *value));
-        (name, value)
-    };
-    now.into_iter().map(since).collect()
 }
 
 /// The number that a stream has at the port that has the kernel make it.

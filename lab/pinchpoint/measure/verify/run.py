@@ -132,10 +132,10 @@ def _measure(bench: Standing, loop: Loop[Measurement]) -> Measurement:
     hold_s, asks = _hold_s(verify), (verify.connections, verify.rate_cps, verify.requests, verify.timeout_s)
     load = Load(*asks, hold_s=hold_s, hold_before=int(hold_s > 0), in_order=True)
     balancer = bench.live.balancer()
-    if balancer:
-        suffices(scenario, balancer.limits(), Wanted(verify.rate_cps, verify.connections))
     with ends_of(bench) as engine_ends:  # closed before programs have the same ports
-        engine_ends.prepare(load)
+        engine_ends.prepare(load)  # a device that joins its ports answers from then on
+        if balancer:
+            suffices(scenario, balancer.limits(), Wanted(verify.rate_cps, verify.connections))
         bench.task.note_facts(bench.live.ready())
         before = state_of(bench.live, balancer) if balancer else None
         begun = Begun(scenario, loop.begin(expected_s(scenario)))
