@@ -43,7 +43,7 @@ from pinchpoint.model.trial import TrialValidity
 
 TRIES = 3  # of one load
 POLL_S = 0.05  # between two looks at what a balancer remembers
-SETUP_S = 1.0  # around a load, for estimates: the flush, the engine's start, counters read twice
+SETUP_S = 1.0  # around a load, for estimates: the flush, counters read twice; at the first the engine's start
 HINT = 'measure = "verify" shows what the service does with each; more established.timeout_s, or fewer connections'
 _JOINING = Load(connections=1, rate_cps=1e3, requests=1, timeout_s=1.0)
 _HELD = (Resource.LOCAL_PORTS, Resource.TABLE, Resource.DESCRIPTORS)  # one place for each connection that stands
