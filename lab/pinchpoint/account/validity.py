@@ -246,9 +246,10 @@ def judge_load(seen: Seen, rules: Validity, changed: str = "") -> LoadJudgement:
     where its core was busy, and else nobody's: the host gave the core to others. `changed`: of the device, meanwhile.
     """
     judged = _of_load(seen, rules)
-    if wrong := contradiction(seen.account):
-        return replace(judged, validity=TrialValidity.COUNTER_MISMATCH, reason=wrong)
-    return replace(judged, validity=TrialValidity.CHANGED, reason=changed) if changed else judged
+    if changed:
+        return replace(judged, validity=TrialValidity.CHANGED, reason=changed)
+    wrong = contradiction(seen.account)
+    return replace(judged, validity=TrialValidity.COUNTER_MISMATCH, reason=wrong) if wrong else judged
 
 
 def _of_load(seen: Seen, rules: Validity) -> LoadJudgement:

@@ -8,7 +8,7 @@
 `trials`       a trial in the words of the seam, and its account in the lab's
 `histogram`    latencies of several engines, added up
 `workloads`    workloads over kernel sockets, which need no ports
-`connections`  the engine's command `connect`
+`connections`  loads of connections over the open ports
 
 A twin with a virtual clock, for tests of the logic around a measurement, is benchmarks/simulated.py.
 """

@@ -106,7 +106,7 @@ def named(where: str, do: Callable[_P, _T], *args: _P.args, **options: _P.kwargs
 
 
 class _NoAnswerError(EngineError):
-    """The engine runs and said nothing for too long."""
+    """The engine runs, and its answer did not come in time."""
 
 
 class Start(TypedDict, total=False):
@@ -420,9 +420,13 @@ class ProcessInstrument(EngineProcess):
         with session_preferred():
             try:
                 result = self._ask(request, ConnectionsResult, request.lead_s + lasting_s + SPARE_S, heard)
-            except _NoAnswerError:  # nobody says where the service is, which its account tells
+            except _NoAnswerError as late:
                 self.stop()
-                result = self._answer(ConnectionsResult, GRACE_S)
+                result = self._answer(ConnectionsResult, GRACE_S, heard)
+                if result.client is not None:  # else nobody says where the service is, which its account tells
+                    begun, open_still = result.client.opened, result.client.unfinished
+                    told = f"{begun:,} of {request.count:,} connections were opened, {open_still:,} had not ended"
+                    raise EngineError(f"load {request.trial} did not end in time: {told}", _SEE_LOG) from late
         self._may_be_late = False
         if result.status == "aborted":
             raise EngineError(f"the engine opened no more connections: {result.reason}", _SEE_LOG)

@@ -35,7 +35,7 @@ from pinchpoint.engine.process import ProcessInstrument, Progress
 from pinchpoint.measure.loop import loop_of
 from pinchpoint.measure.standing import Begun, Standing, Undoable, engine_process
 from pinchpoint.model import units
-from pinchpoint.model.errors import BenchError, EngineError, HostLostError, InputError
+from pinchpoint.model.errors import BenchError, EngineError, HostLostError, InputError, PinchpointError
 from pinchpoint.model.limits import Limit, Resource, Wanted, too_few
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.scenario import Established, Scenario, Service
@@ -85,8 +85,14 @@ class Ends:
                     heard(samples[-1])
 
         instrument = self.prepare(load)
-        result = instrument.connect(request or self.request(load), load.lasting_s, took)
-        return result.account(samples)
+        try:
+            account = instrument.connect(request or self.request(load), load.lasting_s, took).account(samples)
+        except PinchpointError:
+            self.close()  # what it has left to say is of this load
+            raise
+        if account.client is None:
+            self.close()
+        return account
 
     def stop(self) -> None:
         """End the load that runs; `connect` then returns its account."""
@@ -111,11 +117,16 @@ class Ends:
         self.close()
         opens = self._opens(cores)
         self._instrument = instrument = engine_process(self.bench, opens, self.bench.host, self.bench.engine)
-        await_engine_pages(self.bench.setup)
-        self.bench.task.note_facts(instrument.open())
+        try:
+            await_engine_pages(self.bench.setup)
+            self.bench.task.note_facts(instrument.open())
+            if opens.eal_args:
+                joined = instrument.connect(self.request(_JOINING), _JOINING.lasting_s)
+                joined.account().of_client(self.service.address)
+        except PinchpointError:
+            self.close()
+            raise
         self._opened = cores
-        if opens.eal_args:
-            instrument.connect(self.request(_JOINING), _JOINING.lasting_s)
         return instrument
 
     def _opens(self, cores: tuple[int, ...]) -> protocol.Open:

@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import partial
@@ -32,7 +32,7 @@ from pinchpoint.measure.standing import Begun, Standing
 from pinchpoint.measure.summary import result_of
 from pinchpoint.measure.traffic import judged
 from pinchpoint.model import units
-from pinchpoint.model.errors import EngineError, InputError
+from pinchpoint.model.errors import EngineError, InputError, PinchpointError
 from pinchpoint.model.measurement import Bound, Measurement, Metric
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Range, Scenario, Service
@@ -383,7 +383,8 @@ class Opening:
     def end(self) -> None:
         """End it if it runs."""
         while self.is_running():
-            self._ends.stop()
+            with suppress(PinchpointError):  # it has gone: `account` says how
+                self._ends.stop()
             wait([self._account], timeout=STOPPED_AGAIN_S)
         self._pool.shutdown()
 
@@ -451,9 +452,9 @@ def followed(load: Opening, steps: Sequence[Step], check: Callable[[], None]) ->
             happened.append(_act(load.began, *left.popleft()))
         else:
             time.sleep(LOOK_S)
-    load.account()  # raises what ended it
+    load.account().of_client()  # raises what ended it
     if len(left) > 1:
-        raise EngineError("the engine ended before everything had happened", "see its log in the run folder")
+        raise EngineError("the load ended before everything had happened", "see its log in the run folder")
     for _, act in left:
         act()
     return happened
