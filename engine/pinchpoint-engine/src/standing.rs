@@ -146,7 +146,7 @@ fn link(workers: &mut [Vec<WorkerPort>], longest: usize) {
     }
 }
 
-/// A thread that works as soon as it is told at what.
+/// Starts a thread that waits for its assignment, then works.
 fn spawn<M, S, A>(
     worker: usize,
     tell: impl Fn(Told<A>) + Send + 'static,

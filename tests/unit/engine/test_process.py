@@ -9,11 +9,13 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec.structs import replace as changed
 from support import stream
 
 from pinchpoint.engine import process, protocol
+from pinchpoint.engine.connections import ConnectionsRequest
 from pinchpoint.engine.instrument import Slices, TrialRequest
 from pinchpoint.engine.multi_engine import Reflector
 from pinchpoint.engine.process import EXPLAIN_MEMORY, ProcessInstrument
@@ -24,7 +26,8 @@ from pinchpoint.host.priority import HIGHEST, preferred, session_nice
 from pinchpoint.model.errors import EngineError, NoHugepagesError, NoLibrariesError, RequirementError
 from pinchpoint.model.trial import Jump, Loopback, Sample
 
-GOLDEN = (Path(__file__).parents[3] / "protocol" / "golden" / "engine_to_lab.jsonl").read_text().splitlines()
+GOLDEN_FOLDER = Path(__file__).parents[3] / "protocol" / "golden"
+GOLDEN = (GOLDEN_FOLDER / "engine_to_lab.jsonl").read_text().splitlines()
 HELLO, OPENED, SAMPLE, RESULT, ABORTED = GOLDEN[:5]
 ERROR = next(line for line in GOLDEN if '"type":"error"' in line)
 PORT = protocol.PortRequest("left", "dpdk", "net_null0", None, 1024, 1024, ())
@@ -301,6 +304,36 @@ def test_an_engine_that_ended_by_itself_before_its_go_and_its_stop_goes_on_with_
         engine.stop()
         assert engine.finish(message).completed
     engine.close()
+
+
+def late_load(monkeypatch, client):
+    """A load that ends only once it is asked to stop; `client` is what its account says."""
+    monkeypatch.setattr(process, "GRACE_S", 0.3)
+    monkeypatch.setattr(process, "SPARE_S", 0.0)
+    told = [json.loads(line) for line in (GOLDEN_FOLDER / "connections.jsonl").read_text().splitlines()]
+    asked, sample, result = (
+        next(message for message in told if message["type"] == kind)
+        for kind in ("connections", "connections_sample", "connections_result")
+    )
+    result = {**result, "status": "stopped", "client": client and {**result["client"], **client}}
+    lines = "\n".join(json.dumps(message) for message in (sample, result))
+    then = f"sys.stdin.readline()\nsys.stdin.readline()\nprint({lines!r}, flush=True)\nsys.stdin.read()"
+    engine = instrument(scripted(HELLO, OPENED, then=then))
+    engine.open()
+    try:
+        request = msgspec.json.decode(json.dumps(asked), type=ConnectionsRequest)
+        return engine.connect(request, 0.1, lambda _: None)
+    finally:
+        engine.close()
+
+
+def test_a_load_that_does_not_end_in_time_is_an_error_with_its_counts(monkeypatch):
+    with pytest.raises(EngineError, match=r"did not end in time: 60 of 100 connections were opened, 7 had not ended"):
+        late_load(monkeypatch, {"opened": 60, "unfinished": 7})
+
+
+def test_a_load_whose_service_nobody_answers_for_is_stopped_and_has_an_account_without_a_client(monkeypatch):
+    assert late_load(monkeypatch, None).client is None
 
 
 def test_an_answer_for_another_trial_is_refused():

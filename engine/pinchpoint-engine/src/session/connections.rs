@@ -63,7 +63,7 @@ impl UnderWay {
         self.stop();
     }
 
-    /// Ends it, and waits until its workers have; nobody is told.
+    /// Ends it and waits for its workers. Its account is dropped.
     pub(super) fn abandon(self) {
         self.stop();
         // They end with their senders.

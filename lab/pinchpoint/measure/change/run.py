@@ -354,7 +354,7 @@ def _under_connections(
     with ExitStack() as restored:
         steps = _steps(bench, changed, restored)
         load_opened = restored.enter_context(opening(ends, load, request))
-        # Of an engine that has ended nobody can be asked what time it took: the host is watched until just before.
+        # The host is watched until just before the last connection is due: what follows is waiting.
         last: Step = (changed.opening_s - BEFORE_END_S, lambda: seen.append(bracket.close()))
         happened = followed(load_opened, [(0.0, bracket.open), *steps, last], check)
     account = load_opened.account()
