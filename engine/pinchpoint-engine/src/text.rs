@@ -97,7 +97,7 @@ fn hosts(network: IpAddr, length: u32) -> Option<(IpAddr, IpAddr)> {
         0 | 1 => (0, 0),
         _ => (1, u128::from(network.is_ipv4())),
     };
-    let last = base + size - 1 - skip_last;
+    let last = base + (size - 1) - skip_last;
     Some((address(base + skip_first, network), address(last, network)))
 }
 
@@ -204,6 +204,11 @@ mod tests {
             ("16.0.0.6/32", "16.0.0.6", 1),
             ("fd00::1-fd00::ff", "fd00::1", 255),
             ("fd00::/112", "fd00::1", 65_535),
+            (
+                "ffff:ffff:ffff:ffff:ffff:ffff:ffff:0/112",
+                "ffff:ffff:ffff:ffff:ffff:ffff:ffff:1",
+                65_535,
+            ),
         ] {
             let first = first.parse().unwrap();
             assert_eq!(addresses(text), Ok(Addresses { first, count }), "{text}");
@@ -215,6 +220,7 @@ mod tests {
             "1.1.1.1-fd00::1",
             "1.1.1.1/33",
             "::/1",
+            "f000::/4",
             "::-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
         ] {
             assert!(addresses(text).is_err(), "{text}");
