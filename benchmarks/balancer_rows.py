@@ -39,8 +39,8 @@ from pinchpoint.measure.registry import measure_of
 from pinchpoint.measure.served import Opener, ends_of
 from pinchpoint.measure.standing import Listener, Standing, Task, standing_bench
 from pinchpoint.model.errors import PinchpointError
-from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.scenario import Backend, Scenario
+from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.trial import ThreadLoad
 from pinchpoint.scenario import parse
 
@@ -100,8 +100,9 @@ def standing(wanted: Scenario, task: Task | None = None) -> Iterator[Standing]:
 
 def ours(kind: str, seconds: float, _bench: object) -> Sample:
     """The completed rate that the measure publishes. Raises RuntimeError where it publishes none."""
+    task = Task(keep=lambda record: loads.append(record) if isinstance(record, Measurement) else None)
     loads = list[Measurement]()
-    with standing(scenario(kind, seconds), Task(keep_measurement=loads.append)) as bench:
+    with standing(scenario(kind, seconds), task) as bench:
         result = measure_of(bench.scenario).run(bench)
     completed = [metric.value for metric in result.metrics if metric.name == COMPLETED]
     if not completed:

@@ -48,7 +48,7 @@ def building(**changes):
 def measured(scenario, on_stoppable=lambda _: None):
     """(its result, its measurements)."""
     kept = []
-    task = Task(on_stoppable=on_stoppable, keep_measurement=kept.append)
+    task = Task(on_stoppable=on_stoppable, keep=kept.append)
     return run_scenario(Machines(Local()), scenario, task), kept
 
 

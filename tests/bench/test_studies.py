@@ -20,6 +20,7 @@ from pinchpoint.measure.sockets.run import Bandwidth, Sockets
 from pinchpoint.measure.standing import Task
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.result import Outcome
+from pinchpoint.model.trial import Trial
 from pinchpoint.model.warning import Warn
 from pinchpoint.run.scenario import run_scenario
 from pinchpoint.scenario.study import load_study
@@ -46,10 +47,12 @@ class Kept:
     """What a run of one scenario records."""
 
     def __init__(self):
-        self.trials, self.measurements, self.attached = [], [], {}
-        self.task = Task(
-            keep=self.trials.append, keep_measurement=self.measurements.append, attach=self.attached.__setitem__
-        )
+        self.records, self.attached = [], {}
+        self.task = Task(keep=self.records.append, attach=self.attached.__setitem__)
+
+    @property
+    def trials(self):
+        return [record for record in self.records if isinstance(record, Trial)]
 
 
 def small(scenario):

@@ -138,7 +138,7 @@ def test_a_run_in_progress_is_followed_until_it_has_finished(browser: Browser, s
     page, said = opened(browser, served, "/run/followed")
     expect(page.locator("#live")).to_contain_text(trials[19].id)
     for trial in trials[20:25]:
-        folder.append_trial(trial)
+        folder.append(trial)
     expect(page.locator("#live")).to_contain_text(trials[24].id)
     folder.write_result(result)
     expect(page.locator("#live")).to_have_count(0)

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import get_type_hints
 
 from support import RULES
+from trials import measurement
 
 from pinchpoint.account.validity import LoadJudgement, Seen, judge_load
 from pinchpoint.engine.connections import MOST_BYTES, SAMPLED_S, Account, Client, PortCounts, Sample, Sources, Times
@@ -15,7 +16,6 @@ from pinchpoint.measure.served import Flush, Opened
 from pinchpoint.measure.standing import Task
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.limits import Limit, Resource
-from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service
 from pinchpoint.model.trial import TrialValidity
 
@@ -92,12 +92,11 @@ class Opener:
         seen = Seen(account, observed, (), load.opening_s + load.hold_s)
         judged = judge_load(seen, RULES)
         if phase == self.disturbed:
-            judged = LoadJudgement(TrialValidity.NOISY_HOST, opened, "others had the engine's core")
+            judged = LoadJudgement(TrialValidity.NOISY_HOST, reason="others had the engine's core", due=opened)
         load_made = Opened(load, judged, seen)
-        identity = f"m-{len(self.measurements) + 1:04d}"
-        validity, told = judged.validity, {"phase": phase}
-        measurement = Measurement(identity, "m", "connections", 1, "", 1.0, (), told, observed, (), validity, "")
-        self.measurements.append(measurement)
+        told = {"account": {"phase": phase}, "observed": observed, "repeat": 1}
+        number = len(self.measurements) + 1
+        self.measurements.append(measurement("connections", number, judged.validity, **told))
         return load_made
 
     def valid(self, phase, load):

@@ -4,7 +4,8 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from pinchpoint.model.measurement import Measurement
+import trials
+
 from pinchpoint.model.trial import BusyBy, ThreadLoad, TrialValidity
 
 GOLDEN = Path(__file__).parents[2] / "protocol" / "golden"
@@ -67,20 +68,9 @@ def main_thread(busy, received=1000):
 
 def measurement(*pairs, seen=None, threads=(), number=1, validity=TrialValidity.VALID, reason="", metrics=()):
     """A measurement of these pairs."""
-    return Measurement(
-        id=f"m-{number:04d}",
-        scenario="m",
-        kind="rr",
-        repeat=number,
-        started="2026-01-01T00:00:00+00:00",
-        wall_s=2.5,
-        metrics=metrics,
-        account={"pairs": list(pairs) or [pair()], "traffic_s": WINDOW_S, "ticks_per_s": TICKS_PER_S},
-        observed=dict(seen or {}),
-        threads=tuple(threads),
-        validity=validity,
-        reason=reason,
-    )
+    account = {"pairs": list(pairs) or [pair()], "traffic_s": WINDOW_S, "ticks_per_s": TICKS_PER_S}
+    told = {"account": account, "observed": dict(seen or {}), "threads": tuple(threads), "metrics": metrics}
+    return trials.measurement("rr", number, validity, reason, wall_s=2.5, **told)
 
 
 QUIET = cpu(0, 0.5) | cpu(1, 0.5) | {"host/process/pinchpoint-engine/ticks": 195, "host/irq_time_separate": 0.0}

@@ -543,14 +543,14 @@ ROUND_A_TRIAL = {  # what is done round a trial, whatever is sent: by whom besid
         "measure/soak/run.py",  # round the windows of one trial, while its frames are sent
         "run/watch.py",  # a device in service: there is no trial
     },
-    r"task\.(trials|measurements)": {
+    r"task\.record(s|ed)": {
         "measure/frames.py",  # hands them to the session, whose loop replays them
         "run/paired_benches.py",  # the same for two benches; numbers of trials that belong to the other one
         "run/relative.py",  # numbers the trials beside the reference after those of the search
         "measure/soak/run.py",  # what ended transmissions before the run was resumed: a warning
         "run/scenario.py",  # whether a search had begun, with which ceilings
     },
-    r"task\.keep(_measurement)?": {
+    r"task\.keep": {
         "measure/frames.py",  # hands it to the session
         "run/paired_benches.py",  # the same; under the name of the bench that a trial belongs to
         "run/relative.py",  # the same; counts what was kept

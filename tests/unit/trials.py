@@ -1,8 +1,10 @@
 """Builders of engine results and trials whose every number a test may set."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pinchpoint.engine.instrument import EngineResult, PortCounts
+from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.trial import (
     BusyBy,
     Hop,
@@ -108,4 +110,15 @@ def trial(
         observed={},
         validity=validity,
         reason="" if validity is TrialValidity.VALID else "made so",
+    )
+
+
+def measurement(
+    kind: str = "rr", number: int = 1, validity: TrialValidity = TrialValidity.VALID, reason: str = "", **other: Any
+) -> Measurement:
+    """A record of anything but frames, of the scenario `m`; the rest of it as given, or empty."""
+    about = {"id": f"m-{number:04d}", "scenario": "m", "started": "2026-01-02T03:04:05Z", "wall_s": 1.0}
+    empty: dict[str, Any] = {"metrics": (), "account": {}, "observed": {}, "threads": ()}
+    return Measurement(
+        **{**about, **empty, "kind": kind, "repeat": number, "validity": validity, "reason": reason, **other}
     )

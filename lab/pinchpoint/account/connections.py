@@ -8,11 +8,13 @@ from pinchpoint.model.trial import Drop, Hop, Ledger, Witness, WorkerWitness
 _ENGINE = "engine"  # whose counters they are
 
 
-def ledger_of(client: Client, due: int) -> Ledger:
+def ledger_of(client: Client, due: int | None = None) -> Ledger:
     """In connections: of those due, the completed ones and each way in which others failed.
 
     `due` connections were the device's to bear: those among them that were not opened are ones that it did not let in.
+    None: those that were opened.
     """
+    due = client.opened if due is None else due
     completed = min(client.completed, due)
     return Ledger(due, completed, (Hop("connections", due, completed, tuple(_failures(client, due))),))
 

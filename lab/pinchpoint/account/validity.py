@@ -25,7 +25,7 @@ send meanwhile, beyond the ring that it empties.
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import median
 
 from pinchpoint.account.connections import contradiction
@@ -231,12 +231,12 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class LoadJudgement:
+class LoadJudgement(Judgement):
     """Whether the account of a load of connections can be used."""
 
-    validity: TrialValidity
-    due: int  # connections that it was to bear: those that the device did not let in are among them
-    reason: str = ""
+    due: int = field(
+        kw_only=True
+    )  # connections that it was to bear: those that the device did not let in are among them
 
 
 def judge_load(seen: Seen, rules: Validity, changed: str = "") -> LoadJudgement:
@@ -245,11 +245,8 @@ def judge_load(seen: Seen, rules: Validity, changed: str = "") -> LoadJudgement:
     Connections that were not opened in time are the device's failures where it did not take their SYNs, the generator's
     where its core was busy, and else nobody's: the host gave the core to others. `changed`: of the device, meanwhile.
     """
-    judged = _of_load(seen, rules)
-    if changed:
-        return replace(judged, validity=TrialValidity.CHANGED, reason=changed)
-    wrong = contradiction(seen.account)
-    return replace(judged, validity=TrialValidity.COUNTER_MISMATCH, reason=wrong) if wrong else judged
+    judged, contents = _of_load(seen, rules), by_account(seen.account, changed)
+    return judged if contents is VALID else LoadJudgement(**vars(contents), due=judged.due)
 
 
 def _of_load(seen: Seen, rules: Validity) -> LoadJudgement:
@@ -257,19 +254,20 @@ def _of_load(seen: Seen, rules: Validity) -> LoadJudgement:
     opened, missing = client.opened, client.shortfall
     due = opened + missing
     if pushed_back(seen.account):
-        return LoadJudgement(TrialValidity.VALID, due)
+        return LoadJudgement(TrialValidity.VALID, due=due)
     busy = f"its core was {units.share(seen.busy_share)} busy"
     figures = f"{missing:,} of {due:,} connections were not opened in time: {busy}"
     if missing > rules.shortfall_ratio * due and seen.is_generator_full:
-        return LoadJudgement(TrialValidity.GENERATOR_LIMITED, opened, figures)
+        return LoadJudgement(TrialValidity.GENERATOR_LIMITED, Cause.GENERATOR, figures, due=opened)
     if missing > rules.gap_shortfall_ratio * due:
-        return LoadJudgement(TrialValidity.NOISY_HOST, opened, f"{figures}, and others had it")
+        return LoadJudgement(TrialValidity.NOISY_HOST, reason=f"{figures}, and others had it", due=opened)
     missed = seen.account.missed
     if missed and opened > client.completed:
-        validity = TrialValidity.GENERATOR_LIMITED if seen.is_generator_full else TrialValidity.NOISY_HOST
         words = f"the engine's rings of {RING:,} frames had no place for {missed:,}: {busy}"
-        return LoadJudgement(validity, opened, words)
-    return LoadJudgement(TrialValidity.VALID, opened)
+        if seen.is_generator_full:
+            return LoadJudgement(TrialValidity.GENERATOR_LIMITED, Cause.GENERATOR, words, due=opened)
+        return LoadJudgement(TrialValidity.NOISY_HOST, reason=words, due=opened)
+    return LoadJudgement(TrialValidity.VALID, due=opened)
 
 
 def pushed_back(account: Account) -> bool:
@@ -326,9 +324,12 @@ def by_host(noise: str) -> Judgement:
     return Judgement(TrialValidity.NOISY_HOST, reason=noise) if noise else VALID
 
 
-def by_change(changed: str) -> Judgement:
-    """Of a device that was changed meanwhile, in these words; empty: in nothing."""
-    return Judgement(TrialValidity.CHANGED, reason=changed) if changed else VALID
+def by_account(account: Account, changed: str = "") -> Judgement:
+    """Of a load by its counts alone, and by what was `changed` of the device meanwhile; empty: nothing."""
+    if changed:
+        return Judgement(TrialValidity.CHANGED, reason=changed)
+    wrong = contradiction(account)
+    return Judgement(TrialValidity.COUNTER_MISMATCH, Cause.CONTRADICTION, wrong) if wrong else VALID
 
 
 def receivers(workers: Workers, streams: Streams) -> list[WorkerWitness]:

@@ -23,8 +23,8 @@ from pinchpoint.host.local import Local, exit_code
 from pinchpoint.model.campaign import Bench, What
 from pinchpoint.model.errors import UNDECIDED, BenchError, RequirementError
 from pinchpoint.model.result import Outcome, ScenarioResult
-from pinchpoint.store.campaign import GROWING, CampaignFolder
-from pinchpoint.store.folder import RunFolder
+from pinchpoint.store.campaign import CampaignFolder
+from pinchpoint.store.folder import RECORDS, RunFolder
 
 LOG: Final = "attempt.log"
 INTERRUPTED: Final = 130
@@ -130,7 +130,7 @@ class Attempt:
 
     def __init__(self, folder: RunFolder, order: Order) -> None:
         self.folder, self._host = folder, Local()
-        paths = {name: folder.path / name for name in GROWING}
+        paths = {name: folder.path / name for name in RECORDS}
         self._read = {name: path.stat().st_size if path.exists() else 0 for name, path in paths.items()}
         log = str(folder.path / LOG)
         self._pid: int | None = self._host.spawn(_words(folder.path, order), (), log, log)

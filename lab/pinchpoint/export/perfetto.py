@@ -17,7 +17,7 @@ from pinchpoint.model import units
 from pinchpoint.model.duet import Stretch
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.measurement import Measurement
-from pinchpoint.model.trial import Sample, ThreadLoad, Trial, WorkerWitness
+from pinchpoint.model.trial import Record, Sample, ThreadLoad, Trial, WorkerWitness
 
 _BEGIN: Final = Sample(0.0, 0, 0, received=0)
 _DUET: Final = "comparison"  # the process of stretches that are of no point of a sweep
@@ -70,7 +70,7 @@ def of_runs(runs: Sequence[Stored]) -> dict[str, Any]:
 
     Raises InputError if nothing has a time.
     """
-    stamped: list[tuple[datetime, str, Trial | Measurement | Stretch]] = sorted(
+    stamped: list[tuple[datetime, str, Record | Stretch]] = sorted(
         ((began, run.info.run_id, entry) for run in runs for entry in _entries(run) if (began := when(entry.started))),
         key=lambda row: row[0],
     )
@@ -84,12 +84,12 @@ def of_runs(runs: Sequence[Stored]) -> dict[str, Any]:
             _trial(timeline, process, at_s, entry)
         elif isinstance(entry, Measurement):
             _measurement(timeline, process, at_s, entry)
-        else:
+        elif isinstance(entry, Stretch):
             _stretch(timeline, process, at_s, entry)
     return {"displayTimeUnit": "ms", "otherData": {"begins": origin.isoformat()}, "traceEvents": timeline.events}
 
 
-def _entries(run: Stored) -> Iterator[Trial | Measurement | Stretch]:
+def _entries(run: Stored) -> Iterator[Record | Stretch]:
     yield from run.trials
     yield from run.measurements
     yield from run.stretches

@@ -12,7 +12,7 @@ from pinchpoint.model.effective import by_name, table_in
 from pinchpoint.model.errors import InputError, RequirementError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import RunInfo, RunResult
-from pinchpoint.model.trial import Trial
+from pinchpoint.model.trial import Record, Trial
 
 if TYPE_CHECKING:
     import pandas
@@ -51,8 +51,8 @@ class Stored:
     @property
     def times(self) -> Iterator[tuple[str, datetime, float]]:
         """Of each trial and measurement whose time is stored: its scenario, when it began, and seconds that it took."""
-        made: list[Trial | Measurement] = [*self.trials, *self.measurements]
-        for stamped in made:
+        records: list[Record] = [*self.trials, *self.measurements]
+        for stamped in records:
             if (began := when(stamped.started)) is not None:
                 yield stamped.scenario, began, stamped.wall_s
 

@@ -12,6 +12,7 @@ from pinchpoint.measure.served import established
 from pinchpoint.measure.session import Session
 from pinchpoint.measure.standing import Standing, engine_process
 from pinchpoint.model.result import ScenarioResult
+from pinchpoint.model.trial import Trial
 
 
 @contextmanager
@@ -26,7 +27,7 @@ def measuring(bench: Standing) -> Iterator[Session]:
     instrument = _instrument_of(bench)
     with opened(bench, instrument):
         task.note_facts(bench.live.ready())
-        of_task = task.keep, task.listener, task.trials
+        of_task = task.keep, task.listener, task.recorded(Trial)
         session = Session(scenario, instrument, bench.bracket(), *of_task, bench.began, bench.ceilings)
         task.on_stoppable(session)
         yield session

@@ -133,7 +133,7 @@ def loop_of(bench: Standing, counts: Callable[[Measurement], bool] = lambda _: F
     What an interrupted run recorded is replayed at once where it `counts`, whatever will be asked.
     """
     task, told = bench.task, bench.task.listener
-    keep, recorded = task.keep_measurement, task.measurements
+    keep, recorded = task.keep, task.recorded(Measurement)
     loop = Loop(bench.scenario.name, keep, recorded, told.measurement_begins, told.measurement_ends)
     while loop.replayed(counts):
         pass

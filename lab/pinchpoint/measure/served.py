@@ -13,7 +13,6 @@ from itertools import count
 
 import msgspec
 
-from pinchpoint.account.connections import ledger_of
 from pinchpoint.account.validity import LoadJudgement, Seen, judge_load
 from pinchpoint.dut.device import Live
 from pinchpoint.dut.registry import device_of
@@ -362,8 +361,7 @@ class Opener:
         judged, flushed = judge_load(seen, scenario.validity, changed), self.flushes[-1]
         told = {"phase": phase, "load": load, "judged": judged, "flushed": flushed, "limits": limits, "engine": account}
         metrics, plain = self._figures(Opened(load, judged, seen)), msgspec.to_builtins(told)
-        ledger = ledger_of(account.of_client(), judged.due)
-        return begun.ended(metrics, plain, observed, threads=seen.threads, judged=judged, ledger=ledger)
+        return begun.ended(metrics, plain, observed, threads=seen.threads, judged=judged, load=account)
 
     def _looked_again(self) -> tuple[tuple[Limit, ...], str]:
         if not self._is_watched:

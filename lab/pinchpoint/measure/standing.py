@@ -6,13 +6,15 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
+from pinchpoint.account.connections import ledger_of, witness_of
 from pinchpoint.account.validity import VALID, Judgement, LoadJudgement
 from pinchpoint.bench.builder import Builder
 from pinchpoint.dut.device import Live
 from pinchpoint.dut.setup import EngineEnd, Setup, collectors, witnesses
 from pinchpoint.engine import protocol
+from pinchpoint.engine.connections import Account
 from pinchpoint.engine.process import ProcessInstrument
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.host.priority import preferred
@@ -20,9 +22,11 @@ from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import Ceiling, ScenarioResult
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.model.trial import Ledger, ThreadLoad, Trial
+from pinchpoint.model.trial import Record, ThreadLoad, Trial
 from pinchpoint.observe.cpu import BenchProcesses, CpuTime
 from pinchpoint.observe.snapshot import Bracket, Collector
+
+Kept = TypeVar("Kept", bound=Record)
 
 
 class Listener:
@@ -105,16 +109,18 @@ class Task:
 
     listener: Listener = field(default_factory=Listener)
     on_stoppable: Callable[[Stoppable], None] = _forget
-    keep: Callable[[Trial], None] = _forget
-    keep_measurement: Callable[[Measurement], None] = _forget
+    keep: Callable[[Record], None] = _forget
     note_plan: Callable[[str, tuple[str, ...]], None] = _forget
     note_facts: Callable[[Mapping[str, str]], None] = _forget
     note_ceilings: Callable[[str, tuple[Ceiling, ...]], None] = _forget
     attach: Callable[[str, str], object] = _forget
     engine_log: Path | None = None
-    trials: Sequence[Trial] = ()  # of an interrupted run
-    measurements: Sequence[Measurement] = ()  # likewise
+    records: Sequence[Record] = ()  # of an interrupted run
     ceilings: tuple[Ceiling, ...] | None = None  # that its search began with; None: that is not recorded
+
+    def recorded(self, kind: type[Kept]) -> list[Kept]:
+        """The records of that kind, of an interrupted run."""
+        return [record for record in self.records if isinstance(record, kind)]
 
 
 @dataclass(frozen=True)
@@ -134,10 +140,11 @@ class Begun:
         observed: Mapping[str, float],
         *,
         threads: Sequence[ThreadLoad] = (),
-        judged: Judgement | LoadJudgement = VALID,
-        ledger: Ledger | None = None,
+        judged: Judgement = VALID,
+        load: Account | None = None,
     ) -> Measurement:
-        """The whole measurement."""
+        """The whole measurement; its ledger and its witness are those of a `load` of connections."""
+        due = judged.due if isinstance(judged, LoadJudgement) else None
         return Measurement(
             id=self.id,
             scenario=self.scenario.name,
@@ -151,7 +158,9 @@ class Begun:
             threads=tuple(threads),
             validity=judged.validity,
             reason=judged.reason,
-            ledger=ledger,
+            cause=judged.cause,
+            ledger=ledger_of(load.of_client(), due) if load else None,
+            witness=witness_of(load) if load else None,
         )
 
 

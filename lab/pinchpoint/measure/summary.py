@@ -8,13 +8,13 @@ from typing import TypeVar
 
 from pinchpoint.account.facts import core_distances, core_slowed
 from pinchpoint.model.groups import grouped
-from pinchpoint.model.measurement import Measurement, Metric
+from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Outcome, Rate, ScenarioResult
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.model.trial import Trial, TrialValidity
+from pinchpoint.model.trial import Record, Trial, TrialValidity
 from pinchpoint.model.warning import ResultWarning, Warn
 
-Taken = TypeVar("Taken", Trial, Measurement)
+Taken = TypeVar("Taken", bound=Record)
 
 
 def valid(taken: Iterable[Taken]) -> list[Taken]:
@@ -27,9 +27,7 @@ def by_name(several: Iterable[Iterable[Metric]]) -> dict[str, list[Metric]]:
     return grouped((metric.name, metric) for metrics in several for metric in metrics)
 
 
-def scenario_result(
-    scenario: Scenario, wall_s: float, taken: Sequence[Trial] | Sequence[Measurement] = ()
-) -> ScenarioResult:
+def scenario_result(scenario: Scenario, wall_s: float, taken: Sequence[Record] = ()) -> ScenarioResult:
     """What every result has; a measure adds what it found. `taken` are all trials or measurements, valid or not."""
     invalid = Counter(str(record.validity) for record in taken if record.validity is not TrialValidity.VALID)
     return ScenarioResult(

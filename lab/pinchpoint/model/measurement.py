@@ -5,8 +5,8 @@ their own, where an end that is open or not known is None: `Interval.of` reads t
 such an end is infinite, so that arithmetic needs no cases. A `Metric` is a figure with its name, an `Estimate` one over
 all repeats.
 
-A trial (model/trial.py) is one transmission of frames; a `Measurement` is anything else
-that is measured once: sockets that exchange bytes, rules or ports that are made. Bursts and loss curves
+A `Measurement` is the record of a trial of anything but frames (model/trial.py): connections, sockets that exchange
+bytes, rules or ports that are made. Bursts and loss curves
 (`BurstResult`, `LossPoint`; RFC 2544, 26.3 and 26.4, and RFC 9004), what another generator than the engine was seen to
 send (`Foreign`), and what one trial of its own shows of a saturated thread's time and of drops (`Profile`) are made of
 many trials, or of none.
@@ -19,7 +19,7 @@ from typing import Final, Protocol, Self
 
 from pinchpoint.model import units
 from pinchpoint.model.causes import Suspicion
-from pinchpoint.model.trial import Ledger, ThreadLoad, TrialValidity
+from pinchpoint.model.trial import Ledger, Record, Witness
 
 CONFIDENCE: Final = 0.95
 """Of intervals, unless a scenario asks for another (search.confidence): the convention of the field."""
@@ -262,24 +262,19 @@ class LevelChange:
     after: float  # median rate from then on
 
 
-@dataclass(frozen=True)
-class Measurement:
-    """One measurement with its complete account."""
+@dataclass(frozen=True, kw_only=True)
+class Measurement(Record):
+    """A trial of anything but frames, with its complete account: a load of connections, a window of sockets, a build.
 
-    id: str  # unique within the run, e.g. "flows-0003"
-    scenario: str
+    `repeat` counts from 1 within the scenario.
+    """
+
     kind: str  # a MeasureKind's word
-    repeat: int  # from 1, within the scenario
-    started: str  # ISO 8601, UTC
-    wall_s: float
     metrics: tuple[Metric, ...]
     account: Mapping[str, object]  # what the instrument answered, as plain data
-    observed: Mapping[str, float]  # every counter difference and gauge, by collector
-    threads: tuple[ThreadLoad, ...]
-    validity: TrialValidity
-    reason: str  # why not valid; empty when valid
     change: LevelChange | None = None  # the rate was not stationary in its own window; None: none was seen
     ledger: Ledger | None = None  # in connections, of a load of them; None: anything else, or a run stored before
+    witness: Witness | None = None  # of the cores that open them; likewise
 
 
 @dataclass(frozen=True)

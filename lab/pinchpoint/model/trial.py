@@ -276,32 +276,46 @@ class ThreadFigure:
     answers: str = ""  # of lookups: who answered them; figures of the same word are added up. Empty: no lookups
 
 
-@dataclass(frozen=True)
-class Trial:
-    """One transmission at one intended load for one duration, with its complete account."""
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """What every trial leaves, whatever was sent or done: when it was, what was counted, and whether that can be used.
+
+    Frames leave a `Trial`; everything else leaves a `Measurement` (model/measurement.py).
+    """
 
     id: str  # unique within the run, e.g. "forward-0007"
     scenario: str
-    phase: str  # "warm-up", "search", "latency", "mrr"; of other measures also "load", "burst", "reach", "loss curve"
-    repeat: int  # how many trials of this phase had this load before
+    repeat: int
     started: str  # ISO 8601, UTC
+    wall_s: float  # from the lab's call to its answer, all reading included
+    ledger: Ledger | None  # in the unit of what was sent; None: nothing was sent that can be accounted for
+    witness: Witness | None  # None: of no core that sends
+    threads: tuple[ThreadLoad, ...]
+    observed: Mapping[str, float]  # every counter difference and gauge, by collector
+    validity: TrialValidity
+    reason: str  # why not valid, for people; empty when valid
+    cause: Cause | None = None  # why not valid; None: valid, of no cause that is known, or stored before causes were
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial(Record):
+    """One transmission of frames at one intended load for one duration, with its complete account.
+
+    `repeat` counts the trials of this phase that had this load before.
+    """
+
+    phase: str  # "warm-up", "search", "latency", "mrr"; of other measures also "load", "burst", "reach", "loss curve"
     duration_s: float  # intended
     load_fps: float  # intended, all streams together
     sent_duration_s: float  # as the engine measured it
-    wall_s: float  # from the lab's call to its answer, all reading included
     intended: int
     offered: int
     received: int
     streams: tuple[StreamCounts, ...]
     ledger: Ledger
     witness: Witness
-    threads: tuple[ThreadLoad, ...]
-    observed: Mapping[str, float]  # every counter difference and gauge, by collector
-    validity: TrialValidity
-    reason: str  # why not valid, for people; empty when valid
     samples: tuple[Sample, ...] = ()  # of trials that are looked at over time
     burst_frames: int | None = None  # this many frames as one burst; None: a load for its duration
-    cause: Cause | None = None  # why not valid; None: valid, or stored before causes were
 
     @property
     def lost(self) -> int:

@@ -22,11 +22,10 @@ from pinchpoint.host.machines import Machines
 from pinchpoint.measure.standing import Listener, Stoppable, Task
 from pinchpoint.model.comparison import ComparisonRequest
 from pinchpoint.model.errors import InputError
-from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import Ceiling, Outcome, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.study import Curve
-from pinchpoint.model.trial import Trial
+from pinchpoint.model.trial import Record
 from pinchpoint.run import explaining
 from pinchpoint.run.host_recovery import AWAITED_S, attempts
 from pinchpoint.store.codec import SCHEMA
@@ -88,8 +87,7 @@ class Growing:
         self.done = {result.scenario: result for result in kept if result.outcome in is_final}  # by the unit's name
         self._is_partial = False  # whether `done` holds results that a resumed run continues
         self._begun_with = self.info.versions
-        self._begun = {trial.scenario for trial in folder.read_trials()}
-        self._begun |= {measurement.scenario for measurement in folder.read_measurements()}
+        self._begun = {record.scenario for record in folder.read_records()}
         self._curves: dict[str, Curve] = {}  # by group
         self._changed_info = self._changed_result = False
         self._info_pace, self._result_pace = Pace(now_s), Pace(now_s)
@@ -99,13 +97,12 @@ class Growing:
 
         It is taken to have begun.
         """
-        folder, trials, measurements = self._folder, list[Trial](), list[Measurement]()
+        folder, records = self._folder, list[Record]()
         if unit in self._begun:
-            trials = [trial for trial in folder.read_trials() if trial.scenario == unit]
-            measurements = [kept for kept in folder.read_measurements() if kept.scenario == unit]
+            records = [record for record in folder.read_records() if record.scenario == unit]
         self._begun.add(unit)
-        kept = folder.append_trial, folder.append_measurement, self.note_plan, self.note_facts, self.note_ceilings
-        known = folder.path / "engine.log", trials, measurements, self.info.ceilings.get(unit)
+        kept = folder.append, self.note_plan, self.note_facts, self.note_ceilings
+        known = folder.path / "engine.log", records, self.info.ceilings.get(unit)
         return Task(context.listener, context.on_stoppable, *kept, folder.attach, *known)
 
     def note_plan(self, scenario: str, plan: tuple[str, ...]) -> None:

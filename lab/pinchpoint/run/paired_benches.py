@@ -153,7 +153,7 @@ class LivePair:
 
         They belong to the bench `owner`; their ids follow those of its earlier trials and end with `what`.
         """
-        bench, numbers = self.benches[owner], count(1 + len(self.benches[owner].task.trials))
+        bench, numbers = self.benches[owner], count(1 + len(self.benches[owner].task.recorded(Trial)))
 
         def keep(trial: Trial) -> None:
             name = bench.scenario.name
@@ -170,7 +170,7 @@ class LivePair:
     def warm_up(self, side: str) -> ResultWarning | None:
         """Warm one bench up; None if it has learnt everything. Raises what a trial raises."""
         bench = self.benches[side]
-        session = self._session(side, bench.task.keep, bench.task.trials)
+        session = self._session(side, bench.task.keep, bench.task.recorded(Trial))
         with self.alone(side, session):
             session.warm_up()
         return session.not_learnt.at(side) if session.not_learnt else None

@@ -37,7 +37,7 @@ from pinchpoint.model.measurement import Bound, Metric
 from pinchpoint.model.result import Outcome, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Relative, Scenario
 from pinchpoint.model.site import LAB
-from pinchpoint.model.trial import Trial, TrialValidity
+from pinchpoint.model.trial import Record, Trial, TrialValidity
 from pinchpoint.model.warning import Warn
 from pinchpoint.run.duet import AlternatingSlices, SliceRecord
 from pinchpoint.run.explaining import experiment_of
@@ -120,13 +120,13 @@ class StandingReference:
 
 def _numbering_on(bench: Standing) -> Standing:
     """The same, whose trials of before grow by what is kept: the pair's own are numbered after those of the search."""
-    trials = list(bench.task.trials)
+    records = list(bench.task.records)
 
-    def keep(trial: Trial) -> None:
-        bench.task.keep(trial)
-        trials.append(trial)
+    def keep(record: Record) -> None:
+        bench.task.keep(record)
+        records.append(record)
 
-    return replace(bench, task=replace(bench.task, keep=keep, trials=trials))
+    return replace(bench, task=replace(bench.task, keep=keep, records=records))
 
 
 def _explaining(trials: Sequence[Trial], device: Device) -> tuple[Metric, ...]:

@@ -24,6 +24,7 @@ from pinchpoint.model.result import Ceiling, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.site import Remote, Site
 from pinchpoint.model.study import Need
+from pinchpoint.model.trial import Trial
 from pinchpoint.model.warning import ResultWarning, Warn
 from pinchpoint.run.ceiling import CeilingTest
 
@@ -162,7 +163,7 @@ def ceilings_of(
     A search that an earlier run began continues with what it knew then: its recorded trials answer
     no other questions than it asked with that.
     """
-    if task.trials and task.ceilings is not None:
+    if task.recorded(Trial) and task.ceilings is not None:
         unknown = ceiling_test is not None and isinstance(scenario.measure, Rates) and not task.ceilings
         return task.ceilings, Warn.CEILING_UNKNOWN_BEFORE.of() if unknown else None
     if ceiling_test and (why := _why_no_ceiling(scenario)):

@@ -15,12 +15,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pinchpoint.model.campaign import HERE, Calibration, Campaign, Entry, Progress, What
 from pinchpoint.model.errors import InputError
 from pinchpoint.store.codec import Codec
-from pinchpoint.store.folder import MEASUREMENT, TRIAL, RunFolder, storing
+from pinchpoint.store.folder import RECORDS, RunFolder, storing
 
 CAMPAIGN: Final = Codec.of(Campaign)
 ENTRY: Final = Codec.of(Entry)
@@ -28,7 +28,6 @@ CALIBRATION: Final = Codec.of(Calibration)
 PROGRESS: Final = Codec.of(Progress)
 FILE: Final = "campaign.json"
 _LOG: Final = "attempts.jsonl"
-GROWING: Final[Mapping[str, Codec[Any]]] = {"trials.jsonl": TRIAL, "measurements.jsonl": MEASUREMENT}
 
 
 @dataclass
@@ -170,7 +169,7 @@ class CampaignFolder:
     def gather(self, accepted: Iterable[Entry]) -> None:
         """Make trials.jsonl and measurements.jsonl anew, from the attempts that count. Raises StoreError."""
         folders = [self.attempt(entry.attempt) for entry in accepted]
-        for name, codec in GROWING.items():
+        for name, codec in RECORDS.items():
             lines = [codec.encode(kept, name) + b"\n" for folder in folders for kept in folder.read_lines(name, codec)]
             if lines or (self.path / name).exists():
                 self.run.replace(name, b"".join(lines))

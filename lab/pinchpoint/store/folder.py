@@ -19,13 +19,13 @@ import fcntl
 import os
 import re
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -34,12 +34,13 @@ from pinchpoint.model.duet import Stretch
 from pinchpoint.model.errors import InputError, StoreError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import RunInfo, RunResult
-from pinchpoint.model.trial import Trial
+from pinchpoint.model.trial import Record, Trial
 from pinchpoint.store.codec import SCHEMA, Codec, T
 
 INFO = Codec.of(RunInfo)
 TRIAL = Codec.of(Trial)
 MEASUREMENT = Codec.of(Measurement)
+RECORDS: Final[Mapping[str, Codec[Any]]] = {"trials.jsonl": TRIAL, "measurements.jsonl": MEASUREMENT}
 STRETCH = Codec.of(Stretch)
 RESULT = Codec.of(RunResult)
 COMPARISON = Codec.of(Comparison)
@@ -122,28 +123,28 @@ class RunFolder:
         """The same; a result without scenarios before the first one finished."""
         return self.read_result() or RunResult(SCHEMA, self.run_id, False, (), (), ())
 
-    def append_trial(self, trial: Trial) -> None:
-        """Add one line to trials.jsonl and return once it is on the disk.
+    def append(self, record: Record) -> None:
+        """Add one line to the file of such records and return once it is on the disk.
 
         What a crash left of an unfinished last line is cut off first.
         """
-        self.append_line("trials.jsonl", TRIAL.encode(trial, f"trials.jsonl, trial {trial.id}"))
+        name = "trials.jsonl" if isinstance(record, Trial) else "measurements.jsonl"
+        self.append_line(name, RECORDS[name].encode(record, f"{name}, {record.id}"))
+
+    def read_records(self) -> tuple[Record, ...]:
+        """All trials and measurements."""
+        return (*self.read_trials(), *self.read_measurements())
 
     def read_trials(self) -> tuple[Trial, ...]:
         """All trials in the order they were made; an unfinished last line is not counted."""
         return self.read_lines("trials.jsonl", TRIAL)
-
-    def append_measurement(self, measurement: Measurement) -> None:
-        """Add one line to measurements.jsonl, as `append_trial` does."""
-        line = MEASUREMENT.encode(measurement, f"measurements.jsonl, {measurement.id}")
-        self.append_line("measurements.jsonl", line)
 
     def read_measurements(self) -> tuple[Measurement, ...]:
         """All measurements in the order they were made; an unfinished last line is not counted."""
         return self.read_lines("measurements.jsonl", MEASUREMENT)
 
     def append_stretch(self, stretch: Stretch) -> None:
-        """Add one line to slices.jsonl, as `append_trial` does."""
+        """Add one line to slices.jsonl, as `append` does."""
         self.append_line("slices.jsonl", STRETCH.encode(stretch, f"slices.jsonl, {stretch.id}"))
 
     def read_stretches(self) -> tuple[Stretch, ...]:
@@ -151,7 +152,7 @@ class RunFolder:
         return self.read_lines("slices.jsonl", STRETCH)
 
     def append_line(self, name: str, line: bytes) -> None:
-        """Add one line to a file of lines, as `append_trial` does. Raises StoreError."""
+        """Add one line to a file of lines, as `append` does. Raises StoreError."""
         path = self.path / _safe(name)
         with storing(path):
             fresh = not path.exists()

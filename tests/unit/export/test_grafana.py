@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import sample
+from trials import measurement
 
 from pinchpoint.export import Stored, openmetrics
 from pinchpoint.measure.forwarding import of_threads
@@ -14,9 +15,8 @@ from pinchpoint.measure.rates.run import of_overload, of_the_rates_alone
 from pinchpoint.measure.soak import metrics as soak
 from pinchpoint.measure.soak.metrics import Window
 from pinchpoint.measure.soak.run import Soak
-from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import Band, LossFloor, RateStatus, ReceiveRate
-from pinchpoint.model.trial import Drop, Hop, TrialValidity
+from pinchpoint.model.trial import Drop, Hop
 from pinchpoint.model.watch import RecordHead, Watched
 
 DASHBOARD = json.loads((Path(__file__).parents[3] / "packaging/grafana/pinchpoint.json").read_text())
@@ -41,8 +41,7 @@ def of_runs():
     mrr = ReceiveRate(2e6, 1.5e6, 1.4e6, 1.6e6, band, 7, 1.0, 0.95)
     figures = (*of_the_rates_alone(rates), *of_overload(mrr, None), *of_threads(trials[0].threads, {}))
     figures += tuple(soak.metrics([WINDOW], ring=1000))
-    window = Measurement("soak-0001", "forward", Soak.kind, 1, "2026-01-02T03:04:05Z", 10.0,
-                         tuple(soak.window_metrics(WINDOW)), {}, {}, (), TrialValidity.VALID, "")  # fmt: skip
+    window = measurement(Soak.kind, scenario="forward", metrics=tuple(soak.window_metrics(WINDOW)))
     scenarios = (replace(result.scenarios[0], metrics=figures),)
     return openmetrics.of_runs([Stored(info, replace(result, scenarios=scenarios), trials, (window,))])
 

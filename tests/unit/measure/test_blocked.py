@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from support import scenario_text
+from trials import measurement
 
 from pinchpoint.bench.resource import Command, Daemon, TextFile
 from pinchpoint.dut.ovs import live
@@ -14,7 +15,6 @@ from pinchpoint.host.machines import Machines
 from pinchpoint.measure.blocked.run import all_repeats
 from pinchpoint.measure.loop import Loop, loop_of
 from pinchpoint.measure.standing import Interrupted, Task
-from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.scenario import parse
 
@@ -22,16 +22,14 @@ VALID, NOISY = TrialValidity.VALID, TrialValidity.NOISY_HOST
 
 
 def made(number, validity):
-    return Measurement(f"b-{number:04d}", "b", "blocked", number, "", 1.0, (), {}, {}, (), validity, "")
+    return measurement("blocked", number, validity, id=f"b-{number:04d}")
 
 
 def repeats(outcomes, recorded=(), wanted=3, spare=2):
     """The ids of all repeats and of those made now, whose outcomes are `outcomes` in turn."""
     now, outcome = [], iter(outcomes)
     before = [made(number, validity) for number, validity in enumerate(recorded, 1)]
-    bench = SimpleNamespace(
-        scenario=SimpleNamespace(name="b"), task=Task(measurements=before, keep_measurement=now.append)
-    )
+    bench = SimpleNamespace(scenario=SimpleNamespace(name="b"), task=Task(records=before, keep=now.append))
     loop = loop_of(bench, lambda _: True)
 
     def repeat():

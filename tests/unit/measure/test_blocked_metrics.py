@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import pytest
+import trials
 
 from pinchpoint.measure.blocked import run as blocking
 from pinchpoint.measure.blocked.run import Happened
 from pinchpoint.measure.traffic import Carried, joined
-from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.model.warning import Warn
 
@@ -46,7 +46,7 @@ def test_a_bench_that_loses_frames_anyway_tells_no_blocked_time():
 def measurement(number, blocked_s, validity=TrialValidity.VALID):
     metrics, _ = blocking.metrics(Happened(QUIET, replace(DURING, received=int(400_000 - blocked_s * 1e5)), 0.5))
     reason = "" if validity is TrialValidity.VALID else "busy"
-    return Measurement(f"b-{number}", "b", "blocked", number, "", 1.0, metrics, {}, {}, (), validity, reason)
+    return trials.measurement("blocked", number, validity, reason, metrics=metrics)
 
 
 def test_repeats_give_their_median_without_those_set_aside():

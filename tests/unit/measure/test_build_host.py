@@ -69,7 +69,7 @@ def made(monkeypatch):
 
 def standing(scenario, earlier=()):
     kept = []
-    task = Task(keep_measurement=kept.append, measurements=earlier)
+    task = Task(keep=kept.append, records=earlier)
     places = SimpleNamespace(bench_id="none-such", pidfile=lambda name: name, machine=Local())
     setup = SimpleNamespace(scenario=scenario, places=places)
     live = SimpleNamespace(versions=lambda: {})

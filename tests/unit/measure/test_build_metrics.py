@@ -3,12 +3,12 @@
 from types import SimpleNamespace
 
 import pytest
+import trials
 
 from pinchpoint.dut.device import made_by
 from pinchpoint.dut.registry import default, device
 from pinchpoint.measure.build.run import Build, Built, Usage, metrics, warnings
 from pinchpoint.measure.traffic import Carried, Disturbance, disturbance, judged
-from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.model.warning import Warn
 
@@ -28,10 +28,8 @@ def why(build):
 
 def measurement(built_, account=None, observed=None):
     """The measurement that holds `found`."""
-    return Measurement(
-        id="b-0001", scenario="b", kind="build", repeat=1, started="", wall_s=9.0, metrics=tuple(metrics(built_)),
-        account=account or {}, observed=observed or {}, threads=(), validity=TrialValidity.VALID, reason="",
-    )  # fmt: skip
+    told = {"metrics": tuple(metrics(built_)), "account": account or {}, "observed": observed or {}}
+    return trials.measurement("build", wall_s=9.0, **told)
 
 
 def carried(lost=0, offered=10_000, seconds=10.0, gap_s=0.0, missed=0, engine_gaps_s=0.0):

@@ -7,6 +7,7 @@ import pytest
 from balancers import Balancer, client
 from msgspec.structs import replace as replace_struct
 from support import RULES, scenario_text
+from trials import measurement
 
 from pinchpoint.account.connections import ledger_of, witness_of
 from pinchpoint.account.validity import Seen, judge_load
@@ -151,7 +152,7 @@ def opener(live, meanwhile, measurements=()):
     bench = SimpleNamespace(
         live=live,
         scenario=scenario,
-        task=Task(measurements=measurements),
+        task=Task(records=measurements),
         bracket=lambda: bracket,
     )
     return Opener(
@@ -207,11 +208,11 @@ def test_a_load_during_which_the_device_was_changed_is_opened_again():
 
 
 def test_a_measurement_during_which_the_device_was_changed_is_taken_again():
-    changed, new = (SimpleNamespace(validity=validity) for validity in (TrialValidity.CHANGED, TrialValidity.VALID))
+    changed, new = (measurement(validity=validity) for validity in (TrialValidity.CHANGED, TrialValidity.VALID))
     scenario = SimpleNamespace(name="m")
-    bench = SimpleNamespace(scenario=scenario, task=Task(measurements=[changed]))
+    bench = SimpleNamespace(scenario=scenario, task=Task(records=[changed]))
     assert once(bench, lambda _bench, _loop: new) is new
-    bench = SimpleNamespace(scenario=scenario, task=Task(measurements=[changed, new]))
+    bench = SimpleNamespace(scenario=scenario, task=Task(records=[changed, new]))
     assert once(bench, lambda _bench, _loop: changed) is new
 
 

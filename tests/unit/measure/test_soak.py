@@ -81,7 +81,7 @@ def soaked(truth, soak, trials=(), made=(), instrument=None, answers=(10**9, 10*
     session = Session(scenario, instrument, Bracket([Dying(answers[1])]), kept.append, Listener(), trials)
     if isinstance(instrument, Interrupting):
         instrument.session = session
-    bench = SimpleNamespace(scenario=scenario, task=Task(keep_measurement=windows.append, measurements=made))
+    bench = SimpleNamespace(scenario=scenario, task=Task(keep=windows.append, records=made))
     over = Windows(scenario, Bracket([Dying(answers[0])]), loop_of(bench, lambda _: True))
     try:
         result = soak_scenario(session, over, trials)

@@ -240,7 +240,7 @@ class Bench:
 
     def __init__(self, *made):
         self.scenario = SCENARIO
-        self.task = Task(measurements=made)
+        self.task = Task(records=made)
         self.wall_s = 0.0
         self.host = HERE
         self.setup = SimpleNamespace(places=Places("b", PurePosixPath("/b"), HERE))
@@ -317,7 +317,7 @@ class Switch(Collector):
 )
 def test_whatever_ends_a_window_what_was_measured_is_kept_first(pairs, dies_at, error, validities):
     kept, bench = [], Bench()
-    bench.task = Task(keep_measurement=kept.append)
+    bench.task = Task(keep=kept.append)
     with pytest.raises(error) if error else nullcontext():
         sockets._window(bench, ends(connections=1), pairs, Bracket([Switch(dies_at)]), loop_of(bench))
     assert [(made.id, made.validity) for made in kept] == [("hosts-0001", validity) for validity in validities]

@@ -2,10 +2,9 @@
 
 from dataclasses import asdict, replace
 
-from trials import trial
+from trials import measurement, trial
 
 from pinchpoint.measure.soak.metrics import Window
-from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.trial import Sample, TrialValidity
 from pinchpoint.report.trial_figures import over_time_figure
 
@@ -13,7 +12,7 @@ from pinchpoint.report.trial_figures import over_time_figure
 def window(number, lost=0, validity=TrialValidity.VALID, span_s=10.0):
     first = Window(span_s * (number - 1), span_s, 1e6, 1000, lost, 0.0, 0.0, 0.0, 0.0, None)
     account, reason = asdict(first), "<b>busy" if validity is TrialValidity.NOISY_HOST else ""
-    return Measurement(f"w{number}", "s", "soak", number, "", 1.0, (), account, {}, (), validity, reason)
+    return measurement("soak", number, validity, reason, id=f"w{number}", account=account)
 
 
 def test_windows_stand_at_their_middle_with_their_loss_and_disturbed_ones_apart():

@@ -77,11 +77,11 @@ def test_an_attempt_goes_on_with_what_earlier_ones_have_measured(tmp_path):
     files = Growing(folder, [unit])
     context = RunContext(Machines(Local()), folder, Listener(), lambda _: None)
     task = files.task(unit.name, context)
-    assert task.trials == []
+    assert task.records == []
     task.keep(replace(trial(number=1), scenario=unit.name))
     task.keep(trial(number=2))
     for resumed in (files, Growing(folder, [unit])):
-        assert [trial.id for trial in resumed.task(unit.name, context).trials] == ["t-0001"]
+        assert [trial.id for trial in resumed.task(unit.name, context).records] == ["t-0001"]
 
 
 def test_an_engine_that_dies_with_its_host_is_a_lost_host(host):

@@ -322,14 +322,14 @@ KNOWN = (replace(CEILING, key="what the search began with"),)
 def test_a_resumed_search_goes_on_with_the_ceilings_that_it_began_with(path, ceilings):
     measure = Measuring()
     test = CeilingTest(Machines(Local()), lambda _: "1.0", path, measure, lambda: NOW)
-    task = Task(trials=[trial()], ceilings=ceilings)
+    task = Task(records=[trial()], ceilings=ceilings)
     unknown = None if ceilings else Warn.CEILING_UNKNOWN_BEFORE.of()
     assert ceilings_of(TWO_PORTS, task, test) == (ceilings, unknown)
     assert ceilings_of(TWO_PORTS, task, None) == (ceilings, None)
     assert measure.calls == 0
 
 
-@pytest.mark.parametrize("task", [Task(ceilings=KNOWN), Task(trials=[trial()])], ids=["no trial", "old"])
+@pytest.mark.parametrize("task", [Task(ceilings=KNOWN), Task(records=[trial()])], ids=["no trial", "old"])
 def test_without_a_record_the_ceilings_are_those_of_today(path, task):
     test = CeilingTest(Machines(Local()), lambda _: "1.0", path, Measuring(), lambda: NOW)
     ((ceiling,), why) = ceilings_of(TWO_PORTS, task, test)

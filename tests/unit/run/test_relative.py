@@ -30,7 +30,7 @@ from pinchpoint.model.measurement import Bound, Metric
 from pinchpoint.model.result import Outcome, RateStatus, RunResult
 from pinchpoint.model.scenario import Relative
 from pinchpoint.model.study import SweepInfo
-from pinchpoint.model.trial import WARM_UP
+from pinchpoint.model.trial import WARM_UP, Trial
 from pinchpoint.model.warning import Warn
 from pinchpoint.observe.snapshot import Bracket
 from pinchpoint.run import paired_benches, relative
@@ -308,7 +308,9 @@ def test_the_warm_up_beside_the_reference_is_numbered_after_the_search(monkeypat
         return Standing(SimpleNamespace(scenario=scenario), None, [], task, 0.0)
 
     def search(bench):
-        session = Session(bench.scenario, instrument, Bracket([]), bench.task.keep, Listener(), bench.task.trials)
+        session = Session(
+            bench.scenario, instrument, Bracket([]), bench.task.keep, Listener(), bench.task.recorded(Trial)
+        )
         session.warm_up()
         session.trial("search", 1.0, 1e6)
         return measured(bench.scenario, 1e6)

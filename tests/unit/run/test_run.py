@@ -12,6 +12,7 @@ from pinchpoint.measure.rates.run import measure_scenario
 from pinchpoint.measure.session import Session
 from pinchpoint.measure.standing import Interrupted, Listener
 from pinchpoint.model.result import RateStatus
+from pinchpoint.model.trial import Trial
 from pinchpoint.observe.snapshot import Bracket
 from pinchpoint.run.checkpoint import RunContext
 from pinchpoint.run.run import describe_run, run_all
@@ -49,7 +50,7 @@ def simulated(stop_after=None, truth=None):
             if made["trials"] == stop_after:
                 session.stop()
 
-        session = Session(scenario, instrument, Bracket([]), keep, task.listener, task.trials)
+        session = Session(scenario, instrument, Bracket([]), keep, task.listener, task.recorded(Trial))
         task.on_stoppable(session)
         return measure_scenario(session)
 

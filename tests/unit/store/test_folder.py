@@ -54,7 +54,7 @@ def test_everything_written_is_read_again_after_opening(folder: RunFolder) -> No
     folder.write_info(INFO)
     folder.write_result(RESULT)
     for trial in TRIALS:
-        folder.append_trial(trial)
+        folder.append(trial)
     again = RunFolder.open(folder.path)
     assert (again.read_info(), again.read_result(), again.read_trials()) == (INFO, RESULT, TRIALS)
 
@@ -74,11 +74,11 @@ def test_a_trial_is_synced_before_append_returns(folder: RunFolder, monkeypatch:
         real(descriptor)
 
     monkeypatch.setattr(os, "fsync", spy)
-    folder.append_trial(TRIALS[0])
+    folder.append(TRIALS[0])
     size = (folder.path / "trials.jsonl").stat().st_size
     assert seen[0] == ("file", size)
     assert seen[1][0] == "folder"
-    folder.append_trial(TRIALS[1])
+    folder.append(TRIALS[1])
     assert seen[2] == ("file", (folder.path / "trials.jsonl").stat().st_size)
 
 
@@ -105,7 +105,7 @@ def test_a_torn_last_line_is_ignored_and_cut_off_before_the_next_trial(
     monkeypatch.setattr(os, "fsync", lambda _: None)  # a thousand of them take seconds, and no power is lost here
     small = [replace(trial, streams=(), observed={}, threads=()) for trial in TRIALS[:3]]
     for trial in small[:2]:
-        folder.append_trial(trial)
+        folder.append(trial)
     path = folder.path / "trials.jsonl"
     whole = path.read_bytes()
     first = whole.index(b"\n") + 1
@@ -115,7 +115,7 @@ def test_a_torn_last_line_is_ignored_and_cut_off_before_the_next_trial(
             file.seek(first)
             file.write(whole[first:end])
         assert folder.read_trials() == (small[0],)
-        folder.append_trial(small[2])
+        folder.append(small[2])
         assert folder.read_trials() == (small[0], small[2])
 
 
@@ -123,21 +123,21 @@ def test_a_torn_first_line_is_ignored_too(folder: RunFolder) -> None:
     path = folder.path / "trials.jsonl"
     path.write_bytes(b'{"schema":1,"id":"sna')
     assert folder.read_trials() == ()
-    folder.append_trial(TRIALS[0])
+    folder.append(TRIALS[0])
     assert folder.read_trials() == (TRIALS[0],)
 
 
 def test_a_torn_line_longer_than_one_read_is_cut_off_whole(folder: RunFolder) -> None:
-    folder.append_trial(TRIALS[0])
+    folder.append(TRIALS[0])
     with (folder.path / "trials.jsonl").open("ab") as file:
         file.write(b"\0" * 200_000)
-    folder.append_trial(TRIALS[1])
+    folder.append(TRIALS[1])
     assert folder.read_trials() == TRIALS[:2]
 
 
 def test_a_broken_line_in_the_middle_is_an_error_with_its_number(folder: RunFolder) -> None:
     for trial in TRIALS[:3]:
-        folder.append_trial(trial)
+        folder.append(trial)
     path = folder.path / "trials.jsonl"
     lines = path.read_bytes().split(b"\n")
     lines[1] = lines[1].replace(b'"offered":', b'"offred":', 1)
@@ -149,7 +149,7 @@ def test_a_broken_line_in_the_middle_is_an_error_with_its_number(folder: RunFold
 def test_a_full_disk_is_an_error_that_names_the_file_and_what_to_do(folder: RunFolder) -> None:
     (folder.path / "trials.jsonl").symlink_to("/dev/full")
     with pytest.raises(StoreError, match=r"cannot write .*trials\.jsonl: No space left") as raised:
-        folder.append_trial(TRIALS[0])
+        folder.append(TRIALS[0])
     assert raised.value.hint == "free some space, then resume the run"
 
 
@@ -161,12 +161,12 @@ from pinchpoint.store.folder import RunFolder
 from sample import sample_run
 info, result, trials = sample_run()
 folder = RunFolder(Path(sys.argv[1]))
-folder.append_trial(trials[0])
+folder.append(trials[0])
 folder.write_result(result)
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 size = (folder.path / 'trials.jsonl').stat().st_size
 resource.setrlimit(resource.RLIMIT_FSIZE, (size + 100, -1))
-for write in (lambda: folder.append_trial(trials[1]), lambda: folder.write_result(result)):
+for write in (lambda: folder.append(trials[1]), lambda: folder.write_result(result)):
     try:
         write()
     except StoreError as error:
@@ -190,7 +190,7 @@ def test_a_write_that_fails_half_way_leaves_what_was_there(folder: RunFolder) ->
 def test_a_folder_that_has_gone_is_an_error_that_says_so(folder: RunFolder) -> None:
     folder.path.rmdir()
     writes: tuple[Callable[[], object], ...] = (
-        lambda: folder.append_trial(TRIALS[0]),
+        lambda: folder.append(TRIALS[0]),
         lambda: folder.write_info(INFO),
         lambda: folder.write_page("report.html", ""),
         lambda: folder.attach("a.log", ""),
@@ -208,11 +208,11 @@ def test_a_root_that_is_a_file_is_an_error(tmp_path: Path) -> None:
 
 
 def test_two_runs_cannot_append_to_the_same_folder_at_once(folder: RunFolder) -> None:
-    folder.append_trial(TRIALS[0])
+    folder.append(TRIALS[0])
     with (folder.path / "trials.jsonl").open("rb") as other:
         fcntl.flock(other, fcntl.LOCK_SH)
         with pytest.raises(StoreError) as raised:
-            folder.append_trial(TRIALS[1])
+            folder.append(TRIALS[1])
     assert raised.value.hint is not None and "another pinchpoint" in raised.value.hint
     assert folder.read_trials() == TRIALS[:1]
 
@@ -236,7 +236,7 @@ def test_a_kill_during_appends_loses_at_most_the_last_line(tmp_path: Path) -> No
         "import sys; from pathlib import Path; from itertools import cycle\n"
         "from pinchpoint.store.folder import RunFolder; from sample import sample_run\n"
         "folder = RunFolder(Path(sys.argv[1]))\n"
-        "for trial in cycle(sample_run()[2]): folder.append_trial(trial); print(1, flush=True)\n"
+        "for trial in cycle(sample_run()[2]): folder.append(trial); print(1, flush=True)\n"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen(

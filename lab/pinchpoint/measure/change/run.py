@@ -18,6 +18,7 @@ from typing import ClassVar, Final
 
 import msgspec
 
+from pinchpoint.account.validity import by_account
 from pinchpoint.dut.device import Keys
 from pinchpoint.dut.services import Rebalanced, Reconfiguration
 from pinchpoint.engine.connections import Account, ConnectionsRequest, Load, Outage, Sample, watched
@@ -335,7 +336,8 @@ def _measure(bench: Standing, loop: Loop[Measurement]) -> Measurement:
         "samples": msgspec.to_builtins(samples),
         "engine": msgspec.to_builtins(account),
     }
-    return judged(begun.ended(metrics(changed, service, happened, samples), told, seen.flat()), seen.elapsed_s)
+    figures, counted = metrics(changed, service, happened, samples), by_account(account)
+    return judged(begun.ended(figures, told, seen.flat(), judged=counted, load=account), seen.elapsed_s)
 
 
 def _under_connections(

@@ -396,7 +396,7 @@ def _as_trial(measurement: Measurement, opened: Opened, duration_s: float) -> Tr
     What the device did not let in counts as offered and lost, what the generator did not open as not offered.
     """
     client, rate_cps, offered = opened.client, opened.load.rate_cps, opened.judged.due
-    due, ledger = client.opened + client.shortfall, measurement.ledger or ledger_of(client, offered)
+    due, account = client.opened + client.shortfall, opened.seen.account
     return Trial(
         id=measurement.id,
         scenario=measurement.scenario,
@@ -409,14 +409,15 @@ def _as_trial(measurement: Measurement, opened: Opened, duration_s: float) -> Tr
         wall_s=measurement.wall_s,
         intended=due,
         offered=offered,
-        received=ledger.received,
+        received=min(client.completed, offered),
         streams=(),
-        ledger=ledger,
-        witness=witness_of(opened.seen.account),
+        ledger=measurement.ledger or ledger_of(client, offered),
+        witness=measurement.witness or witness_of(account),
         threads=measurement.threads,
         observed=measurement.observed,
         validity=measurement.validity,
         reason=measurement.reason,
+        cause=measurement.cause,
     )
 
 

@@ -156,7 +156,7 @@ def measure_soak(bench: Standing) -> ScenarioResult:
     """Loss over time at the scenario's load. Raises what a trial raises, finished windows kept."""
     with measuring(bench) as session:
         windows = Windows(bench.scenario, bench.witness_bracket(), loop_of(bench, lambda _: True))
-        return soak_scenario(session, windows, bench.task.trials)
+        return soak_scenario(session, windows, bench.task.recorded(Trial))
 
 
 def soak_scenario(session: Session, windows: Windows, earlier: Sequence[Trial] = ()) -> ScenarioResult:

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 import msgspec
 
 from pinchpoint.account.ledger import signed
-from pinchpoint.account.validity import by_change
+from pinchpoint.account.validity import by_account
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.services import Balancer
 from pinchpoint.engine.connections import Client, Load
@@ -157,7 +157,9 @@ def _measure(bench: Standing, loop: Loop[Measurement]) -> Measurement:
     told = {"wrong": wrong, **accounts, "got": [*map(asdict, got)], "logs": logs}
     stages = (("connect", client.connect_ns), ("answer", client.answer_ns), ("close", client.close_ns))
     times = (metric for name, ns in stages for metric in percentiles(name, ns, _SINCE))
-    return begun.ended((*map(_metric, judged), *times), told, observed, judged=by_change(changed))
+    return begun.ended(
+        (*map(_metric, judged), *times), told, observed, judged=by_account(account, changed), load=account
+    )
 
 
 def _dealing(scenario: Scenario) -> Dealing:
