@@ -39,8 +39,8 @@ from pinchpoint.measure.registry import measure_of
 from pinchpoint.measure.served import Opener, ends_of
 from pinchpoint.measure.standing import Listener, Standing, Task, standing_bench
 from pinchpoint.model.errors import PinchpointError
-from pinchpoint.model.scenario import Backend, Scenario
 from pinchpoint.model.measurement import Measurement
+from pinchpoint.model.scenario import Backend, Scenario
 from pinchpoint.model.trial import ThreadLoad
 from pinchpoint.scenario import parse
 
