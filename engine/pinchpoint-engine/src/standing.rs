@@ -15,8 +15,6 @@ use std::thread;
 
 /// Frames that wait for another core at most.
 const LINK_FRAMES: usize = 1024;
-/// Bursts of old frames that are thrown away at most, of each port.
-const MOST_OLD_BURSTS: usize = 64;
 
 /// What a worker says.
 pub enum Told<A> {
@@ -208,7 +206,8 @@ impl<M> Assigned<M> {
         let own = &mut self.ports[..self.own];
         if self.drained {
             for port in &mut *own {
-                let mut bursts = (0..MOST_OLD_BURSTS).map(|_| port.port.receive(&mut Nobody));
+                // Whatever a burst holds, a full ring is empty after as many bursts as it has places.
+                let mut bursts = (0..port.port.rings().0).map(|_| port.port.receive(&mut Nobody));
                 bursts.any(|frames| frames == 0);
             }
         }

@@ -265,12 +265,14 @@ def ask_relay(resource: r.Relay, host: Host, timeout_s: float = 2.0) -> str:
         raise _gone(resource, host)
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
+        runs = _named_pid(resource, host) is not None  # before its account is read: it may print it and end
         told = host.read_bytes(resource.account, read)
         line = told.rpartition(b"\n")[0].rpartition(b"\n")[2]  # what follows the last end is not yet complete
         if line and line != _READY:  # it may become ready only now
             return line.decode(errors="replace")
+        if not runs:  # it was about to end when it was asked
+            raise _gone(resource, host)
         time.sleep(0.002)
-    daemon_pid(resource, host)  # it may have been about to end when it was asked
     raise DutError(f"{resource.name} printed no account within {timeout_s:g} s\n{_tail(resource.log, host)}")
 
 

@@ -350,7 +350,8 @@ class Opener:
     def _run(self, phase: str, load: Load) -> Measurement:
         scenario, lasted_s = self._bench.scenario, _traffic_s(load)
         begun = Begun(scenario, self._loop.begin(lasted_s + SETUP_S), self._loop.number)
-        self._ends.prepare(load)
+        with self._loop.running(self._bracket.open):  # an engine whose device has died fails to start
+            self._ends.prepare(load)
         self.flushes.append(self._flushed())
         load = replace(load, client_ports=self._tuples.take(load.connections))
         with self._loop.observing(self._bracket):

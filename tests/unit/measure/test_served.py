@@ -15,7 +15,7 @@ from pinchpoint.engine.connections import Account, Backend, Core, Gaps, Load, Po
 from pinchpoint.measure.loop import once
 from pinchpoint.measure.served import Opener, State, suffices
 from pinchpoint.measure.standing import Task
-from pinchpoint.model.errors import BenchError, EngineError, HostLostError, InputError
+from pinchpoint.model.errors import BenchError, DutError, EngineError, HostLostError, InputError
 from pinchpoint.model.limits import Limit, Resource, Wanted, too_few
 from pinchpoint.model.scenario import Range
 from pinchpoint.model.trial import TrialValidity
@@ -139,8 +139,11 @@ class Live:
         return {"ruleset": self.rules}
 
 
-def opener(live, meanwhile, measurements=()):
-    """One whose loads all complete, while `meanwhile` happens; `measurements` of an interrupted run."""
+def opener(live, meanwhile, measurements=(), looks=lambda: None, prepare=lambda *_: None):
+    """One whose loads all complete, while `meanwhile` happens; `measurements` of an interrupted run.
+
+    `looks` is called where the device is looked at, `prepare` where the engine is started.
+    """
 
     def connect(load):
         meanwhile(live)
@@ -148,16 +151,15 @@ def opener(live, meanwhile, measurements=()):
 
     scenario = parse(scenario_text(), "a.toml")
     service = SimpleNamespace(clients=Range(1, 4), client_ports=Range(1025, 1000))
-    bracket = SimpleNamespace(open=lambda: None, close=lambda: SimpleNamespace(flat=dict))
+    bracket = SimpleNamespace(open=looks, close=lambda: SimpleNamespace(flat=dict))
     bench = SimpleNamespace(
         live=live,
         scenario=scenario,
         task=Task(records=measurements),
         bracket=lambda: bracket,
     )
-    return Opener(
-        SimpleNamespace(bench=bench, service=service, connect=connect, prepare=lambda *_: None), lambda opened: ()
-    )
+    ends = SimpleNamespace(bench=bench, service=service, connect=connect, prepare=prepare)
+    return Opener(ends, lambda opened: ())
 
 
 def lowered(live):
@@ -185,6 +187,18 @@ def test_a_load_during_which_the_device_was_changed_is_unusable_and_says_what_ch
     opened = opener(live, meanwhile).open("search", Load(1000, 1000.0, 1, 1.0))
     assert opened.judged.validity is TrialValidity.CHANGED
     assert opened.judged.reason == f"changed since the beginning: {words}"
+
+
+def test_a_device_that_died_before_an_engine_could_start_is_what_failed():
+    def died():
+        raise DutError("nginx is gone")
+
+    def prepare(load=None):
+        if load is not None:
+            raise EngineError("port right: no such device")
+
+    with pytest.raises(DutError, match="nginx is gone"):
+        opener(Live(), lambda live: None, looks=died, prepare=prepare).open("a", Load(1000, 1000.0, 1, 1.0))
 
 
 def test_a_host_that_is_lost_has_not_changed_the_device():
