@@ -169,7 +169,7 @@ def _show(folder: RunFolder, interrupted: Interrupted | None, how: How) -> int:
     if interrupted:
         if how.as_json or stored.result.scenarios:
             print_stored(stored, how.as_json)
-        tell(f"{interrupted.message}; finished trials are in {folder.path}", _continues(folder))
+        tell(f"{interrupted.message}; {_kept(folder)}", _continues(folder))
         return interrupted.exit_code
     undecided = _print_answer(stored, how.as_json)
     code = failed(stored) or wrong(stored) or gate_of(stored) or undecided
@@ -285,7 +285,14 @@ def report_as_far(folder: RunFolder, hint: str = "") -> None:
     """Write the report of what a run that cannot go on has measured."""
     with suppress(StoreError):  # the disk may be what failed
         write_report(StoredRun(folder))
-    tell(f"finished trials are in {folder.path}", hint)
+    tell(_kept(folder), hint)
+
+
+def _kept(folder: RunFolder) -> str:
+    """What the folder of a run that ended early holds."""
+    if folder.read_records():
+        return f"finished trials are in {folder.path}"
+    return f"no trial was finished; what was to be run is in {folder.path}"
 
 
 def _continues(folder: RunFolder) -> str:

@@ -51,7 +51,7 @@ def test_every_command_has_a_help_that_fits(words, columns):
     [
         (["frob"], "No such command 'frob'", "pinchpoint --help"),
         (["comapre"], "No such command 'comapre'. Did you mean 'compare'?", "pinchpoint --help"),
-        (["run", "no.toml"], "'no.toml' does not exist", "pinchpoint run --help"),
+        (["run", "no.toml"], "no.toml: no such file or folder", "pinchpoint run --help"),
         (
             ["run", "--quikc"],
             "No such option '--quikc'. (Did you mean one of: '--quick', '--quiet'?)",
