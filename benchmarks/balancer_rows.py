@@ -41,7 +41,7 @@ from pinchpoint.measure.standing import Listener, Standing, Task, standing_bench
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.scenario import Backend, Scenario
-from pinchpoint.model.trial import ThreadLoad
+from pinchpoint.model.trial import Record, ThreadLoad
 from pinchpoint.scenario import parse
 
 ROUNDS = 3
@@ -100,13 +100,13 @@ def standing(wanted: Scenario, task: Task | None = None) -> Iterator[Standing]:
 
 def ours(kind: str, seconds: float, _bench: object) -> Sample:
     """The completed rate that the measure publishes. Raises RuntimeError where it publishes none."""
-    task = Task(keep=lambda record: loads.append(record) if isinstance(record, Measurement) else None)
-    loads = list[Measurement]()
-    with standing(scenario(kind, seconds), task) as bench:
+    kept = list[Record]()
+    with standing(scenario(kind, seconds), Task(keep=kept.append)) as bench:
         result = measure_of(bench.scenario).run(bench)
     completed = [metric.value for metric in result.metrics if metric.name == COMPLETED]
     if not completed:
         raise RuntimeError(result.reason or "; ".join(map(str, result.warnings)) or "it gave no completed rate")
+    loads = [record for record in kept if isinstance(record, Measurement)]
     steady = [load for load in loads if load.account["phase"] == STEADY]
     accounts = [msgspec.convert(load.account["engine"], Account).of_client() for load in steady]
     frames = sum(frames_of(load.threads) for load in steady) / max(1, sum(client.completed for client in accounts))

@@ -538,7 +538,6 @@ LOOP = "measure/loop.py"
 ROUND_A_TRIAL = {  # what is done round a trial, whatever is sent: by whom beside the loop, and why
     r"bracket\.(open|close|turn)": {
         "measure/session.py",  # asks whether the device lives when frames of no trial could not be sent
-        "measure/served.py",  # asks the same when an engine could not start
         "measure/blocked/run.py",  # reads once more within a trial: a process is about to end
         "measure/change/run.py",  # by the engine's clock: it has ended, and taken its times along, before its account
         "measure/soak/run.py",  # round the windows of one trial, while its frames are sent

@@ -29,15 +29,16 @@ def _failures(client: Client, due: int) -> Iterator[Drop]:
 def contradiction(account: Account) -> str:
     """Which counts cannot all be true, in words; empty where they can.
 
-    Each connection ended in one way, and a backend received a request of each that was answered.
+    Each connection ended in one way, and a backend received a request of each that it answered.
     """
     client = account.of_client()
     ended = client.completed + sum(client.failures.values())
     if ended != client.opened:
         return f"{client.opened:,} connections were opened, and {ended:,} ended"
     asked = sum(backend.requests for backend in account.server.backends) if account.server else None
-    if asked is not None and client.answered > asked:
-        return f"{client.answered:,} connections were answered, and backends received {asked:,} requests"
+    answered = sum(client.backends)  # rightly: a device may answer something else by itself
+    if asked is not None and answered > asked:
+        return f"{answered:,} connections have backends' answers, and those received {asked:,} requests"
     return ""
 
 

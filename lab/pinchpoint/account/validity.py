@@ -6,7 +6,7 @@ discarded only where it says nothing about the device under test:
 * the generator did not offer the load, or the host took the core that was to send it;
 * a core of the engine that receives stood still for longer than its rings absorb, so
   frames may have been lost at the engine's side of the wire;
-* counters saw more frames than were sent;
+* counters contradict each other: they saw more frames than were sent;
 * several engines that send did not send together, or one that sends back lost frames;
 * the trial ended before its time: the device died, a link went down, or it was stopped.
 
@@ -25,7 +25,7 @@ send meanwhile, beyond the ring that it empties.
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from statistics import median
 
 from pinchpoint.account.connections import contradiction
@@ -230,13 +230,11 @@ class Seen:
         return self.busy_share >= ENGINE_FULL
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LoadJudgement(Judgement):
     """Whether the account of a load of connections can be used."""
 
-    due: int = field(
-        kw_only=True
-    )  # connections that it was to bear: those that the device did not let in are among them
+    due: int  # connections that it was to bear: those that the device did not let in are among them
 
 
 def judge_load(seen: Seen, rules: Validity, changed: str = "") -> LoadJudgement:
@@ -245,8 +243,10 @@ def judge_load(seen: Seen, rules: Validity, changed: str = "") -> LoadJudgement:
     Connections that were not opened in time are the device's failures where it did not take their SYNs, the generator's
     where its core was busy, and else nobody's: the host gave the core to others. `changed`: of the device, meanwhile.
     """
-    judged, contents = _of_load(seen, rules), by_account(seen.account, changed)
-    return judged if contents is VALID else LoadJudgement(**vars(contents), due=judged.due)
+    judged, counted = _of_load(seen, rules), by_account(seen.account, changed)
+    if counted is VALID:
+        return judged
+    return replace(judged, validity=counted.validity, cause=counted.cause, reason=counted.reason)
 
 
 def _of_load(seen: Seen, rules: Validity) -> LoadJudgement:

@@ -51,8 +51,6 @@ def stored_runs(folder: Path) -> "list[Row]":
 class ScenarioPath(click.Path):
     """Scenario files by path; where nothing lies there, shipped ones: `quickstart` or `quickstart/1-forward.toml`."""
 
-    missing = "no such file or folder"
-
     def __init__(self, *, exists: bool = True, file_okay: bool = True, dir_okay: bool = True) -> None:
         super().__init__(exists=exists, file_okay=file_okay, dir_okay=dir_okay, path_type=Path)
 
@@ -65,14 +63,15 @@ class ScenarioPath(click.Path):
             elif not file and self.exists and (near := nearest(name, shipped)):
                 self.fail(f"{value}: no such file or folder; did you mean the shipped study {near}?", param, ctx)
             elif self.exists:
-                self.fail(f"{value}: {self.missing}", param, ctx)
+                self.fail(f"{value}: {self._missing()}", param, ctx)
         return super().convert(value, param, ctx)
+
+    def _missing(self) -> str:
+        return "no such file or folder"
 
 
 class RunPath(ScenarioPath):
     """A run folder by its path; or `@last`, the newest in runs/, `@last-1`, the one before, and so on."""
-
-    missing = f"no such run folder; give the one that `pinchpoint run` printed, or {LAST}"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The path."""
@@ -85,6 +84,10 @@ class RunPath(ScenarioPath):
         if back >= len(rows):
             self.fail(f"{value}: {RUNS}/ has {units.counted(len(rows), 'run')}", param, ctx)
         return RUNS / rows[back].id
+
+    def _missing(self) -> str:
+        folder = f"no such run folder; give the one that `pinchpoint run` printed, or {LAST}"
+        return super()._missing() if self.file_okay else folder
 
 
 def duration(text: str) -> float:

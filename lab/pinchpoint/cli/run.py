@@ -290,7 +290,7 @@ def report_as_far(folder: RunFolder, hint: str = "") -> None:
 
 def _kept(folder: RunFolder) -> str:
     """What the folder of a run that ended early holds."""
-    if folder.read_records():
+    if folder.has_records():
         return f"finished trials are in {folder.path}"
     return f"no trial was finished; what was to be run is in {folder.path}"
 

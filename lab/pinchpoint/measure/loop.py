@@ -7,7 +7,7 @@ who judges it is the measure's. Whoever asked to stop gets Interrupted once the 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from pinchpoint.measure.standing import Interrupted, Standing
 from pinchpoint.model.errors import DutError, EngineError, RequirementError, UnreachableError
@@ -15,23 +15,23 @@ from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.observe.snapshot import Bracket, Observation
 
-Record = TypeVar("Record")
+Entry = TypeVar("Entry")
 
 
 def _nothing(*_: object) -> None:
     """Do nothing, where a loop has no listener and nothing to halt."""
 
 
-class Loop(Generic[Record]):
+class Loop(Generic[Entry]):
     """Takes one record after the other, of one bench."""
 
     def __init__(
         self,
         name: str,
-        keep: Callable[[Record], None],
-        recorded: Sequence[Record] = (),
+        keep: Callable[[Entry], None],
+        recorded: Sequence[Entry] = (),
         begins: Callable[..., None] = _nothing,
-        ends: Callable[[Record], None] = _nothing,
+        ends: Callable[[Entry], None] = _nothing,
         halt: Callable[[], None] = _nothing,
     ) -> None:
         """Ids are `name` and a number, which continues after `recorded`, the records of an interrupted run.
@@ -41,7 +41,7 @@ class Loop(Generic[Record]):
         self._name, self._keep, self._begins, self._ends, self._halt = name, keep, begins, ends, halt
         self._recorded, self.number = deque(recorded), len(recorded)
         self._is_stopping = self._is_running = False
-        self.records: list[Record] = []
+        self.records: list[Entry] = []
         """All that were taken, replayed ones included, in their order."""
         self.seen = Observation(0.0, {}, {})
         """What changed while the latest ran."""
@@ -59,7 +59,7 @@ class Loop(Generic[Record]):
         if self._is_stopping:
             raise Interrupted("interrupted", "pinchpoint run --resume RUN continues where it stopped")
 
-    def replayed(self, answers: Callable[[Record], bool]) -> Record | None:
+    def replayed(self, answers: Callable[[Entry], bool]) -> Entry | None:
         """The first record of the interrupted run that answers and was not taken yet, announced; None without one."""
         record = next(filter(answers, self._recorded), None)
         if record is None:
@@ -113,12 +113,12 @@ class Loop(Generic[Record]):
             raise self.died
         return self.seen
 
-    def kept(self, record: Record) -> Record:
+    def kept(self, record: Entry) -> Entry:
         """The record, stored and announced. Raises DutError if the device died, Interrupted if it was asked to stop."""
         self._keep(record)
         return self._taken(record, self.died)
 
-    def _taken(self, record: Record, died: DutError | None = None) -> Record:
+    def _taken(self, record: Entry, died: DutError | None = None) -> Entry:
         self.records.append(record)
         if died is not None:
             raise died
@@ -140,10 +140,15 @@ def loop_of(bench: Standing, counts: Callable[[Measurement], bool] = lambda _: F
     return loop
 
 
+NOTHING_OF_THE_DEVICE: Final = (TrialValidity.ABORTED, TrialValidity.CHANGED, TrialValidity.COUNTER_MISMATCH)
+"""Of a measurement that is taken once, these say nothing of the device."""
+
+
 def once(bench: Standing, measure: Callable[[Standing, Loop[Measurement]], Measurement]) -> Measurement:
     """The measurement of a measure that takes one: an interrupted run's, else a new one.
 
-    One that was aborted, or during which the device was changed, is taken again.
+    One that says nothing of the device is taken again.
     """
-    loop, again = loop_of(bench), (TrialValidity.ABORTED, TrialValidity.CHANGED)
-    return loop.replayed(lambda recorded: recorded.validity not in again) or loop.kept(measure(bench, loop))
+    loop = loop_of(bench)
+    recorded = loop.replayed(lambda record: record.validity not in NOTHING_OF_THE_DEVICE)
+    return recorded or loop.kept(measure(bench, loop))

@@ -7,7 +7,7 @@ was seen meanwhile.
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -124,6 +124,8 @@ class Ends:
                 joined.account().of_client(self.service.address)
         except PinchpointError:
             self.close()
+            with suppress(BenchError):
+                self.bench.live.unchanging()  # an engine fails to start where the device has died: that is the error
             raise
         self._opened = cores
         return instrument
@@ -350,8 +352,7 @@ class Opener:
     def _run(self, phase: str, load: Load) -> Measurement:
         scenario, lasted_s = self._bench.scenario, _traffic_s(load)
         begun = Begun(scenario, self._loop.begin(lasted_s + SETUP_S), self._loop.number)
-        with self._loop.running(self._bracket.open):  # an engine whose device has died fails to start
-            self._ends.prepare(load)
+        self._ends.prepare(load)
         self.flushes.append(self._flushed())
         load = replace(load, client_ports=self._tuples.take(load.connections))
         with self._loop.observing(self._bracket):

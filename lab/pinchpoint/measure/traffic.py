@@ -31,6 +31,7 @@ from pinchpoint.model.addresses import number as number_of
 from pinchpoint.model.errors import EngineError, LinkDownError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.scenario import Range, Scenario, Stream
+from pinchpoint.model.trial import TrialValidity
 
 QUIET_S = 1.0  # the same traffic before anything is built
 LOOK_S = 0.05
@@ -134,12 +135,14 @@ def judged(measurement: Measurement, made_s: float) -> Measurement:
     `made_s` is the time over which `measurement.observed` was read; there is no repeat to put in its
     place, so its metrics stay, with a caution.
     """
+    if measurement.validity is not TrialValidity.VALID:
+        return measurement
     noisy = by_host(cpus.noise(measurement.observed, max(made_s, SHORTEST_S), TICKS_PER_S))
     if noisy is VALID:
         return measurement
     told = ((metric, (*metric.cautions, "the host was disturbed")) for metric in measurement.metrics)
     metrics = tuple(replace(metric, cautions=cautions, disturbed=True) for metric, cautions in told)
-    return replace(measurement, metrics=metrics, validity=noisy.validity, reason=noisy.reason)
+    return replace(measurement, metrics=metrics, validity=noisy.validity, reason=noisy.reason, cause=noisy.cause)
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,9 @@ such an end is infinite, so that arithmetic needs no cases. A `Metric` is a figu
 all repeats.
 
 A `Measurement` is the record of a trial of anything but frames (model/trial.py): connections, sockets that exchange
-bytes, rules or ports that are made. Bursts and loss curves
-(`BurstResult`, `LossPoint`; RFC 2544, 26.3 and 26.4, and RFC 9004), what another generator than the engine was seen to
-send (`Foreign`), and what one trial of its own shows of a saturated thread's time and of drops (`Profile`) are made of
-many trials, or of none.
+bytes, rules or ports that are made. Bursts and loss curves (`BurstResult`, `LossPoint`; RFC 2544, 26.3 and 26.4, and
+RFC 9004), what another generator than the engine was seen to send (`Foreign`), and what one trial of its own shows of a
+saturated thread's time and of drops (`Profile`) are made of many trials, or of none.
 """
 
 import math

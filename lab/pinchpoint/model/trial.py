@@ -23,13 +23,13 @@ class TrialValidity(Worded):
     VALID = "valid"
     GENERATOR_LIMITED = "generator_limited"  # the generator did not offer the load, although its core ran
     NOISY_HOST = "noisy_host"  # the host took the engine's core for longer than the account bears
-    COUNTER_MISMATCH = "counter_mismatch"  # counters saw more frames than were sent
+    COUNTER_MISMATCH = "counter_mismatch"  # counters contradict each other
     CHANGED = "changed"  # rules, limits or a process of the device are no longer those of the beginning
     ABORTED = "aborted"
 
 
 class Cause(Worded):
-    """What made the account of a trial unusable, in words that many trials share. Sentences about it: Trial.reason."""
+    """What made the account of a trial unusable, in words that many trials share. Sentences about it: Record.reason."""
 
     GENERATOR = "generator", "the generator did not offer the load"
     SENDER_STOOD_STILL = "sender_stood_still", "the engine's core stood still"  # so that too little was offered
@@ -42,7 +42,7 @@ class Cause(Worded):
     BURST_INTERRUPTED = "burst_interrupted", "the engine's core stood still within the burst"
     REFLECTOR = "reflector", "the engine that sends back lost frames"
     APART = "apart", "two engines did not send together"
-    CONTRADICTION = "contradiction", "counters saw more frames than were sent"
+    CONTRADICTION = "contradiction", "counters contradict each other"
     STOPPED = "stopped", "stopped on request"
     ENDED = "ended", "ended early"
     DEVICE_DIED = "device_died", "the device died"

@@ -2,7 +2,7 @@
 
 run.json       model.result.RunInfo: what was run, on what
 trials.jsonl   one model.trial.Trial a line, each synced before the next trial starts
-measurements.jsonl  the same of model.measurement.Measurement: workloads and builds
+measurements.jsonl  the same of model.measurement.Measurement: trials of anything but frames
 slices.jsonl   the same of model.duet.Stretch: alternating slices of two benches
 result.json    model.result.RunResult, replaced whole as scenarios finish
 report.html    for people
@@ -130,6 +130,12 @@ class RunFolder:
         """
         name = "trials.jsonl" if isinstance(record, Trial) else "measurements.jsonl"
         self.append_line(name, RECORDS[name].encode(record, f"{name}, {record.id}"))
+
+    def has_records(self) -> bool:
+        """Whether a trial or measurement is stored; not where that cannot be told."""
+        with suppress(OSError):
+            return any(path.stat().st_size for name in RECORDS if (path := self.path / name).exists())
+        return False
 
     def read_records(self) -> tuple[Record, ...]:
         """All trials and measurements."""

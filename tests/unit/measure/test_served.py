@@ -12,6 +12,7 @@ from trials import measurement
 from pinchpoint.account.connections import ledger_of, witness_of
 from pinchpoint.account.validity import Seen, judge_load
 from pinchpoint.engine.connections import Account, Backend, Core, Gaps, Load, PortCounts, Server
+from pinchpoint.measure import served
 from pinchpoint.measure.loop import once
 from pinchpoint.measure.served import Opener, State, suffices
 from pinchpoint.measure.standing import Task
@@ -63,11 +64,11 @@ def test_counts_of_a_load_that_cannot_all_be_true_make_it_unusable():
     )
     answering = replace_struct(
         seen().account,
-        client=client(opened=1000, completed=1000, answered=1000),
+        client=client(opened=1000, completed=1000, backends=(700, 300)),
         server=Server((Backend(700, 700), Backend(290, 290))),
     )
     told = judge_load(replace(seen(), account=answering), RULES)
-    assert told.reason == "1,000 connections were answered, and backends received 990 requests"
+    assert told.reason == "1,000 connections have backends' answers, and those received 990 requests"
 
 
 def test_the_ledger_of_a_load_names_where_each_connection_ended():
@@ -139,11 +140,8 @@ class Live:
         return {"ruleset": self.rules}
 
 
-def opener(live, meanwhile, measurements=(), looks=lambda: None, prepare=lambda *_: None):
-    """One whose loads all complete, while `meanwhile` happens; `measurements` of an interrupted run.
-
-    `looks` is called where the device is looked at, `prepare` where the engine is started.
-    """
+def opener(live, meanwhile, measurements=()):
+    """One whose loads all complete, while `meanwhile` happens; `measurements` of an interrupted run."""
 
     def connect(load):
         meanwhile(live)
@@ -151,14 +149,14 @@ def opener(live, meanwhile, measurements=(), looks=lambda: None, prepare=lambda 
 
     scenario = parse(scenario_text(), "a.toml")
     service = SimpleNamespace(clients=Range(1, 4), client_ports=Range(1025, 1000))
-    bracket = SimpleNamespace(open=looks, close=lambda: SimpleNamespace(flat=dict))
+    bracket = SimpleNamespace(open=lambda: None, close=lambda: SimpleNamespace(flat=dict))
     bench = SimpleNamespace(
         live=live,
         scenario=scenario,
         task=Task(records=measurements),
         bracket=lambda: bracket,
     )
-    ends = SimpleNamespace(bench=bench, service=service, connect=connect, prepare=prepare)
+    ends = SimpleNamespace(bench=bench, service=service, connect=connect, prepare=lambda *_: None)
     return Opener(ends, lambda opened: ())
 
 
@@ -189,16 +187,28 @@ def test_a_load_during_which_the_device_was_changed_is_unusable_and_says_what_ch
     assert opened.judged.reason == f"changed since the beginning: {words}"
 
 
-def test_a_device_that_died_before_an_engine_could_start_is_what_failed():
-    def died():
-        raise DutError("nginx is gone")
+@pytest.mark.parametrize(
+    ("looked", "error"),
+    [(DutError("nginx is gone"), DutError), (BenchError("ss: no answer"), EngineError), (None, EngineError)],
+)
+def test_a_device_that_died_before_an_engine_could_start_is_what_failed(monkeypatch, looked, error):
+    def unchanging():
+        if looked:
+            raise looked
 
-    def prepare(load=None):
-        if load is not None:
-            raise EngineError("port right: no such device")
+    def no_device():
+        raise EngineError("port right: no such device")
 
-    with pytest.raises(DutError, match="nginx is gone"):
-        opener(Live(), lambda live: None, looks=died, prepare=prepare).open("a", Load(1000, 1000.0, 1, 1.0))
+    scenario = parse(scenario_text(), "a.toml")
+    engine = SimpleNamespace(open=no_device, close=lambda: None)
+    monkeypatch.setattr(served, "engine_process", lambda *_: engine)
+    monkeypatch.setattr(served, "await_engine_pages", lambda _: None)
+    monkeypatch.setattr(served.Ends, "_opens", lambda *_: None)
+    live, setup = SimpleNamespace(unchanging=unchanging), SimpleNamespace(engine=SimpleNamespace(ports=()))
+    bench = SimpleNamespace(scenario=scenario, live=live, setup=setup, host=None, engine=[], task=Task())
+    clients = {"client_port": "left", "server_port": "right", "client_ports": Range(1, 9), "clients": Range(1, 4)}
+    with pytest.raises(error):
+        served.Ends(bench, SimpleNamespace(**clients)).prepare()
 
 
 def test_a_host_that_is_lost_has_not_changed_the_device():

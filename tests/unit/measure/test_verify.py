@@ -13,10 +13,11 @@ from pinchpoint.measure.loop import once
 from pinchpoint.measure.standing import Task
 from pinchpoint.measure.verify import run
 from pinchpoint.measure.verify.judged import checks, direct, forgotten, repeated
-from pinchpoint.measure.verify.run import Verify, _again
+from pinchpoint.measure.verify.run import Verify, _again, measure_verify
 from pinchpoint.measure.verify.turns import ONE_TURN, Dealing
 from pinchpoint.model.hops import Place
 from pinchpoint.model.limits import Limit, Resource
+from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import Mode, ProxyHeader, Range, Scheduler
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.scenario import parse as scenario_of
@@ -235,21 +236,43 @@ class Live:
         return None
 
 
-def test_what_changes_while_programs_are_tried_is_seen(monkeypatch):
-    def tried(bench, service, timeout_s):
-        bench.live.places = 40
-        return (), ()
+@pytest.fixture
+def bench(monkeypatch):
+    """Makes a bench whose load has this account; while programs are tried `tries` happens to the device."""
 
-    scenario = replace(scenario_of(scenario_text(), "a.toml"), measure=Verify(300, 200.0, 2, 2.0, 0.5, programs=True))
-    ends = SimpleNamespace(service=SERVICE, connect=lambda load: Account(1.0, client(), ()), prepare=lambda load: None)
-    monkeypatch.setattr(run, "ends_of", lambda bench: nullcontext(ends))
-    monkeypatch.setattr(run, "check_programs", lambda host: None)
-    monkeypatch.setattr(run, "tried", tried)
-    bracket = SimpleNamespace(open=lambda: None, close=lambda: SimpleNamespace(flat=dict))
-    bench = SimpleNamespace(scenario=scenario, live=Live(), task=Task(), host=None, bracket=lambda: bracket)
-    measurement = once(bench, run._measure)
+    def made(account, tries=lambda live: None):
+        def tried(bench, service, timeout_s):
+            tries(bench.live)
+            return (), ()
+
+        measure = Verify(300, 200.0, 2, 2.0, 0.5, programs=True)
+        scenario = replace(scenario_of(scenario_text(), "a.toml"), measure=measure)
+        ends = SimpleNamespace(service=SERVICE, connect=lambda load: account, prepare=lambda load: None)
+        monkeypatch.setattr(run, "ends_of", lambda bench: nullcontext(ends))
+        monkeypatch.setattr(run, "check_programs", lambda host: None)
+        monkeypatch.setattr(run, "tried", tried)
+        bracket = SimpleNamespace(open=lambda: None, close=lambda: SimpleNamespace(flat=dict))
+        return SimpleNamespace(
+            scenario=scenario, live=Live(), task=Task(), host=None, bracket=lambda: bracket, wall_s=1.0
+        )
+
+    return made
+
+
+def test_what_changes_while_programs_are_tried_is_seen(bench):
+    measurement = once(bench(Account(1.0, client(), ()), lambda live: setattr(live, "places", 40)), run._measure)
     assert measurement.validity is TrialValidity.CHANGED
     assert measurement.reason.startswith("changed since the beginning: connection table: 40 places")
+
+
+def test_the_load_has_a_ledger_in_connections(bench):
+    measurement = once(bench(Account(1.0, client(completed=290, reset=10), ())), run._measure)
+    assert (measurement.ledger.offered, measurement.ledger.received, measurement.ledger.unexplained) == (300, 290, 0)
+
+
+def test_counts_that_cannot_all_be_true_are_no_answer(bench):
+    result = measure_verify(bench(Account(1.0, client(completed=290), ())))
+    assert (result.outcome, result.reason) == (Outcome.FAILED, "300 connections were opened, and 290 ended")
 
 
 def test_a_hash_takes_each_tuple_to_its_backend_again():

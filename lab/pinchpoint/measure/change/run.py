@@ -27,7 +27,7 @@ from pinchpoint.keys.key import Key, Table
 from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
 from pinchpoint.measure.kind import Arrays, MeasureKind, asked
-from pinchpoint.measure.loop import Loop, once
+from pinchpoint.measure.loop import NOTHING_OF_THE_DEVICE, Loop, once
 from pinchpoint.measure.served import Ends, ends_of, equal_by_chance
 from pinchpoint.measure.standing import Begun, Standing
 from pinchpoint.measure.summary import result_of
@@ -320,7 +320,8 @@ def expected_s(scenario: Scenario) -> float:
 def measure_change(bench: Standing) -> ScenarioResult:
     """Open the connections, let it happen, and judge. Raises EngineError or BenchError where nothing can be said."""
     measurement = once(bench, _measure)
-    return result_of(bench.scenario, (), bench.wall_s, measurement.metrics)
+    failed = measurement.reason if measurement.validity in NOTHING_OF_THE_DEVICE else ""
+    return result_of(bench.scenario, (), bench.wall_s, () if failed else measurement.metrics, failed=failed)
 
 
 def _measure(bench: Standing, loop: Loop[Measurement]) -> Measurement:

@@ -379,7 +379,8 @@ def _judged(measurement: Measurement, died: DutError | None, device: Device) -> 
     validity = judged.validity
     own, handled = device.metrics(measurement.observed), device.handled(measurement.observed)
     metrics = () if validity is TrialValidity.ABORTED else windows.of_window(window, own, handled)
-    return replace(measurement, metrics=metrics, validity=validity, reason=judged.reason, change=window.change)
+    told = replace(measurement, metrics=metrics, change=window.change)
+    return replace(told, validity=validity, reason=judged.reason, cause=judged.cause)
 
 
 def summary(scenario: Scenario, ends: Ends, measurements: Sequence[Measurement], wall_s: float) -> ScenarioResult:

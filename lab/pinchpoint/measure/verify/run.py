@@ -16,7 +16,7 @@ from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table
 from pinchpoint.keys.reader import Values
 from pinchpoint.measure.kind import MeasureKind, asked
-from pinchpoint.measure.loop import Loop, once
+from pinchpoint.measure.loop import NOTHING_OF_THE_DEVICE, Loop, once
 from pinchpoint.measure.served import (
     TRIES,
     Ends,
@@ -38,7 +38,6 @@ from pinchpoint.model.limits import Wanted
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Scenario, Service
-from pinchpoint.model.trial import TrialValidity
 
 SETUP_S = 1.0  # of the engine
 _SINCE = "since the connection was due; where it was held, since the request that ended that was due"
@@ -107,7 +106,7 @@ def _hold_s(verify: Verify) -> float:
 def measure_verify(bench: Standing) -> ScenarioResult:
     """Open the connections and judge what became of them. Raises EngineError where nothing can be said."""
     measurement = once(bench, _measure)
-    if measurement.validity is TrialValidity.CHANGED:
+    if measurement.validity in NOTHING_OF_THE_DEVICE:
         return replace(
             scenario_result(bench.scenario, bench.wall_s, [measurement]),
             outcome=Outcome.FAILED,
