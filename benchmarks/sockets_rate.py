@@ -21,11 +21,13 @@ _RR = EXAMPLES / "rr"
 _SOCKPERF_RATE = re.compile(r"\[Valid Duration\] RunTime=([\d.]+) sec; SentMessages=\d+; ReceivedMessages=(\d+)")
 
 Cores = tuple[int, int]  # of client and server
+_OURS = "pinchpoint"
+_CLOSING = "pinchpoint, the server closes"  # as netperf's does once it has answered, without waiting for the client
 
 
-def ours(link: Link, kind: str, cores: Cores, folder: Path) -> Sample:
-    """One byte there, one back."""
-    command = [str(_RR), kind, "--client", link.near, "--server", link.far, "--listen", FAR_IP]
+def ours(link: Link, kind: str, cores: Cores, folder: Path, closes: str = "client") -> Sample:
+    """One byte there, one back; in crr this side `closes` first."""
+    command = [str(_RR), kind, "--client", link.near, "--server", link.far, "--listen", FAR_IP, "--close", closes]
     command += ["--cores", f"{cores[0]},{cores[1]}", "--duration", str(RUN_S), "--warm-up", str(SETTLE_S)]
     with peer(command, cores[0], folder / "rr.log") as running:
         time.sleep(2 * SETTLE_S)
@@ -117,11 +119,14 @@ def contests(core: int, other: int, folder: Path) -> list[Contest]:
 
 def _contest(kind: str, where: str, cores: Cores, folder: Path, absent: str | None) -> Contest:
     work = f"TCP {kind} over veth, client and server on {where}"
-    contenders = [Contender("pinchpoint", lambda link: ours(link, kind, cores, folder), absent)]
+    contenders = [Contender(_OURS, lambda link: ours(link, kind, cores, folder), absent)]
+    if kind == "crr":
+        contenders.append(Contender(_CLOSING, lambda link: ours(link, kind, cores, folder, "server"), absent))
     lines = []
     for name, (run, programs, remark) in _peers(kind).items():
         contenders.append(Contender(name, lambda link, run=run: run(link, cores, folder), missing(*programs)))  # type: ignore[misc]
-        lines.append(Line(work, "pinchpoint", name, (Aim("ratio", 1.0),), remark))
+        same = _CLOSING if kind == "crr" and name == "netperf" else _OURS
+        lines.append(Line(work, same, name, (Aim("ratio", 1.0),), remark))
     return Contest(work, "transactions", tuple(contenders), tuple(lines), partial(standing, with_addresses=True))
 
 
