@@ -36,9 +36,9 @@ def contradiction(account: Account) -> str:
     if ended != client.opened:
         return f"{client.opened:,} connections were opened, and {ended:,} ended"
     asked = sum(backend.requests for backend in account.server.backends) if account.server else None
-    answered = sum(client.backends)  # rightly: a device may answer something else by itself
+    answered = sum(client.backends)  # right answers only: a device may send others by itself
     if asked is not None and answered > asked:
-        return f"{answered:,} connections have backends' answers, and those received {asked:,} requests"
+        return f"{answered:,} connections have a backend's answer, and backends received {asked:,} requests"
     return ""
 
 

@@ -6,7 +6,7 @@ discarded only where it says nothing about the device under test:
 * the generator did not offer the load, or the host took the core that was to send it;
 * a core of the engine that receives stood still for longer than its rings absorb, so
   frames may have been lost at the engine's side of the wire;
-* counters contradict each other: they saw more frames than were sent;
+* counters contradict each other, e.g. saw more frames than were sent;
 * several engines that send did not send together, or one that sends back lost frames;
 * the trial ended before its time: the device died, a link went down, or it was stopped.
 
@@ -325,7 +325,7 @@ def by_host(noise: str) -> Judgement:
 
 
 def by_account(account: Account, changed: str = "") -> Judgement:
-    """Of a load by its counts alone, and by what was `changed` of the device meanwhile; empty: nothing."""
+    """Of a load: the device was `changed` meanwhile, in these words (empty: it was not), or its counts contradict."""
     if changed:
         return Judgement(TrialValidity.CHANGED, reason=changed)
     wrong = contradiction(account)

@@ -132,7 +132,7 @@ class RunFolder:
         self.append_line(name, RECORDS[name].encode(record, f"{name}, {record.id}"))
 
     def has_records(self) -> bool:
-        """Whether a trial or measurement is stored; not where that cannot be told."""
+        """Whether a trial or measurement is stored. False if the files cannot be looked at."""
         with suppress(OSError):
             return any(path.stat().st_size for name in RECORDS if (path := self.path / name).exists())
         return False

@@ -68,7 +68,7 @@ def test_counts_of_a_load_that_cannot_all_be_true_make_it_unusable():
         server=Server((Backend(700, 700), Backend(290, 290))),
     )
     told = judge_load(replace(seen(), account=answering), RULES)
-    assert told.reason == "1,000 connections have backends' answers, and those received 990 requests"
+    assert told.reason == "1,000 connections have a backend's answer, and backends received 990 requests"
 
 
 def test_the_ledger_of_a_load_names_where_each_connection_ended():
